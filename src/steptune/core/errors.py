@@ -1,0 +1,59 @@
+"""Errors a user can cause, and the one sentence each of them is written in.
+
+Tree::
+
+    StepTuneError
+    ├── JobError(ValueError)          the job file is wrong
+    ├── LimitError(ValueError)        no configuration can meet the owner's limits
+    ├── HealthError(RuntimeError)     the run does not learn, so tuning it is pointless
+    ├── TrialError(RuntimeError)      a launched run died, hung or reported nonsense
+    ├── StoreError(RuntimeError)      the run folder is damaged, foreign or in use
+    └── ReadError(ValueError)         a log or config could not be read
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class StepTuneError(Exception):
+    """Base of everything a user can fix; the message ends in a hint when there is one."""
+
+
+class JobError(StepTuneError, ValueError):
+    """The job file asks for something that cannot be."""
+
+
+class LimitError(StepTuneError, ValueError):
+    """No configuration, not even the baseline, meets a limit the owner set."""
+
+
+class HealthError(StepTuneError, RuntimeError):
+    """The run is sick (no reward variance, NaN, collapse); learning must be fixed before speed."""
+
+
+class TrialError(StepTuneError, RuntimeError):
+    """A launched run died, hung or reported something impossible."""
+
+
+class StoreError(StepTuneError, RuntimeError):
+    """The run folder is damaged, from another version, full or held by another session."""
+
+
+class ReadError(StepTuneError, ValueError):
+    """A log or configuration could not be read."""
+
+
+def explain(what: str, *, got: object, allowed: str, hint: str) -> str:
+    """Return the house sentence: what is wrong, the value got, what is allowed, what to do.
+
+    >>> explain("`budget.max_trials` must be positive", got=0, allowed="1 or more", hint="use 6")
+    '`budget.max_trials` must be positive, got 0; allowed: 1 or more; hint: use 6'
+    """
+    return f"{what}, got {got}; allowed: {allowed}; hint: {hint}"
+
+
+def nearest(word: str, allowed: Iterable[str]) -> str:
+    """Return a hint naming the spelling closest to ``word``, or the whole list when none is close."""
+    names = sorted(allowed)
+    close = get_close_matches(word, names, n=1, cutoff=0.6)
+    return f"did you mean `{close[0]}`?" if close else f"use one of {', '.join(names)}"

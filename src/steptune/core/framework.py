@@ -1,0 +1,137 @@
+"""What steptune asks of a training framework. Everything the stages know of one is behind this."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, Protocol
+
+from steptune.core.job import JobSpec
+from steptune.core.knob import KnobSpec, KnobValue, Settings
+from steptune.core.profile import CostCurve, Lengths, SampledLengths
+from steptune.core.records import Record
+from steptune.core.trial import EvalResult, Observation
+from steptune.core.work import PlannedWork
+
+
+class Lever(Record):
+    """One row of a baseline's lever table.
+
+    Example: ``Lever(knob="recompute", value="full", why="GRPOConfig().gradient_checkpointing is True")``.
+    """
+
+    knob: str
+    value: KnobValue
+    why: str
+    """The object, document or measurement that fixes it."""
+
+
+class LaunchSpec(Record):
+    """How one run of the job is to be started."""
+
+    settings: dict[str, KnobValue]
+    seed: int
+    """Seed of problems and sampling noise."""
+    forced_lengths: SampledLengths | None = None
+    """When given, every rollout stops at exactly these lengths: equal realised work in all arms."""
+    capture_batches: int = 0
+    """First N rollout batches saved for update-parity replay."""
+
+
+class ParityInput(Record):
+    """What an update-parity replay needs."""
+
+    settings: dict[str, KnobValue]
+    batches_dir: str
+    """Folder a capturing run wrote."""
+    shuffle_seed: int | None = None
+    """Shuffles the order of micro-batches: the baseline's own rounding band."""
+
+
+class ParityOutput(Record):
+    """Result of replaying recorded batches through one trainer from one checkpoint."""
+
+    params_path: str
+    """File with the parameters after the replay, float32, framework's own format."""
+    probe_logprobs: tuple[float, ...]
+    """Log-probs of the probe tokens after the replay."""
+    grad_norms: tuple[float, ...]
+    """Gradient norm of every update."""
+    param_delta_norm: float
+    """L2 norm of the whole parameter change."""
+
+
+class Session(Protocol):
+    """A launched run that waits for orders. Closing it leaves no process behind."""
+
+    def run_steps(self, num_steps: int) -> list[Observation]:
+        """Run ``num_steps`` steps and return them.
+
+        Raises:
+            TrialError: the run died, hung past its time-out or reported nonsense.
+        """
+        ...
+
+    def evaluate(self) -> EvalResult:
+        """Measure accuracy on the fixed held-out problems at the current weights."""
+        ...
+
+    def lengths(self) -> SampledLengths:
+        """Return the lengths of every rollout of the kept steps so far, in order."""
+        ...
+
+    def cpu_seconds(self) -> float:
+        """Core-seconds its processes have used so far."""
+        ...
+
+    def close(self) -> None:
+        """Stop every process of the run, by id."""
+        ...
+
+
+class Framework(Protocol):
+    """A training framework as the stages see it."""
+
+    name: str
+
+    def version(self) -> str:
+        """Version of the framework."""
+        ...
+
+    def knobs(self, job: JobSpec) -> tuple[KnobSpec, ...]:
+        """Every knob, with the values that make sense for this job and its devices."""
+        ...
+
+    def baseline(self, job: JobSpec, kind: Literal["default", "best_practice", "expert"]) -> tuple[Lever, ...]:
+        """The lever table of one baseline, every knob exactly once, pins applied."""
+        ...
+
+    def conflicts(self, job: JobSpec, settings: Settings) -> tuple[str, ...]:
+        """Why this configuration cannot run or breaks a limit; empty when it may be tried."""
+        ...
+
+    def planned_work(self, job: JobSpec, settings: Settings, lengths: Lengths) -> PlannedWork:
+        """Count what a step under ``settings`` asks of the machine at these lengths."""
+        ...
+
+    def probe_costs(self, job: JobSpec, out_dir: Path) -> tuple[CostCurve, ...]:
+        """Measure primitive costs on this machine. Runs no candidate configuration."""
+        ...
+
+    def launch(self, job: JobSpec, spec: LaunchSpec, out_dir: Path) -> Session:
+        """Start a run that waits for orders; its files go under ``out_dir``."""
+        ...
+
+    def replay_updates(self, job: JobSpec, parity: Sequence[ParityInput], out_dir: Path) -> list[ParityOutput]:
+        """Replay recorded batches through the trainer of each input, from the same checkpoint."""
+        ...
+
+    def parity_distance(self, a: ParityOutput, b: ParityOutput) -> float:
+        """Relative L2 distance of the parameters after two replays: ||a - b|| / ||change of a||."""
+        ...
+
+    def render(self, job: JobSpec, settings: Settings) -> str:
+        """The user's own config with these settings, as text."""
+        ...
+
+    def total_memory_bytes(self) -> int:
+        """Memory of the machine (or device) the head-room limit refers to."""
+        ...

@@ -1,0 +1,121 @@
+"""A trial: a real run of the changed job against the incumbent, and what was observed."""
+
+from enum import StrEnum
+
+from steptune.core.change import Change
+from steptune.core.estimate import Estimate
+from steptune.core.profile import GapStats, LagStats
+from steptune.core.records import Record
+
+
+class TrialState(StrEnum):
+    """Life of a trial::
+
+        PLANNED --launch--> RUNNING --all blocks done--> FINISHED
+                               |---- cannot win any more, or breaks a limit --> STOPPED
+                               |---- out of memory ----> OUT_OF_MEMORY
+                               |---- died, hung, NaN --> FAILED
+                               '---- session killed ---> ABANDONED  (found at --resume; run again)
+
+    FINISHED, STOPPED and OUT_OF_MEMORY are results and are never repeated.
+    """
+
+    PLANNED = "planned"
+    RUNNING = "running"
+    FINISHED = "finished"
+    STOPPED = "stopped"
+    OUT_OF_MEMORY = "out_of_memory"
+    FAILED = "failed"
+    ABANDONED = "abandoned"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether the trial has a result that must not be produced twice."""
+        return self in (TrialState.FINISHED, TrialState.STOPPED, TrialState.OUT_OF_MEMORY, TrialState.FAILED)
+
+
+class SpanTime(Record):
+    """Seconds one role spent in one phase during one step: ``("rollout", "rollout/decode", "busy", 0.41)``."""
+
+    role: str
+    phase: str
+    kind: str
+    seconds: float
+
+
+class Observation(Record):
+    """One step as it happened. Missing metrics are None, broken ones NaN; neither ever passes a guard."""
+
+    step: int
+    step_time_s: float
+    wall_by_role_s: dict[str, float]
+    """Wall time of each role that belongs to this step."""
+    spans: tuple[SpanTime, ...]
+    prompt_tokens: int
+    completion_tokens: int
+    padded_tokens: int
+    """Positions computed by the trainer's forward, padding included."""
+    decode_iterations: int
+    num_rollouts: int
+    completion_len_p50: float
+    completion_len_max: int
+    truncated_frac: float | None
+    reward_mean: float | None
+    mixed_groups_frac: float | None
+    entropy: float | None
+    grad_norm: float | None
+    loss: float | None
+    mismatch: GapStats | None
+    """Same weights: rollout kernels against trainer kernels."""
+    off_policy: tuple[LagStats, ...] = ()
+    lag_max: int
+    """Oldest trained token, in updates behind the trainer."""
+    memory_peak_bytes: int | None
+    """Peak resident memory of all processes of the run so far."""
+    weight_version: int
+    """Trainer's version after the step."""
+
+
+class EvalResult(Record):
+    """Accuracy on the fixed held-out problems at the training temperature."""
+
+    step: int
+    accuracy: float
+    greedy_accuracy: float | None = None
+    num_problems: int
+    truncated_frac: float
+    completion_len_mean: float
+
+
+class Arm(Record):
+    """One configuration's observations inside a trial."""
+
+    label: str
+    """``baseline``, ``incumbent`` or ``candidate``."""
+    signature: str
+    """Signature of its change (empty change for the baseline)."""
+    observations: tuple[Observation, ...]
+    """Kept steps only: warm-up and the first step after a switch are dropped."""
+
+
+class Trial(Record):
+    """The record of one trial.
+
+    Example: packing against the baseline, 4 blocks of 3 steps each, ratio 0.71 (0.69 to 0.73).
+    """
+
+    number: int
+    change: Change
+    state: TrialState
+    arms: tuple[Arm, ...] = ()
+    ratio: Estimate | None = None
+    """Candidate / incumbent step time at equal lengths, 95 % interval over paired blocks."""
+    incumbent_signature: str = ""
+    step_time: Estimate | None = None
+    """Candidate's own step time."""
+    cost_wall_s: float = 0.0
+    cost_device_s: float = 0.0
+    """Core-seconds, start-up and warm-up included."""
+    load_avg: float | None = None
+    cause: str = ""
+    """Why it was stopped or failed."""

@@ -1,0 +1,35 @@
+"""The only place where units are converted. Tera is 1e12; binary sizes say so."""
+
+BYTES_PER_MIB = 1024**2
+"""Bytes in one mebibyte."""
+
+BYTES_PER_GIB = 1024**3
+"""Bytes in one gibibyte."""
+
+MS_PER_S = 1000.0
+"""Milliseconds in one second."""
+
+
+def mib(num_bytes: float) -> float:
+    """Return ``num_bytes`` in MiB."""
+    return num_bytes / BYTES_PER_MIB
+
+
+def gib(num_bytes: float) -> float:
+    """Return ``num_bytes`` in GiB."""
+    return num_bytes / BYTES_PER_GIB
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration as people say it.
+
+    >>> duration_text(0.0421), duration_text(7.25), duration_text(203), duration_text(32400)
+    ('42 ms', '7.25 s', '3 m 23 s', '9 h 00 m')
+    """
+    if seconds < 1:
+        return f"{seconds * MS_PER_S:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.2f} s"
+    if seconds < 3600:
+        return f"{int(seconds // 60)} m {int(seconds % 60):02d} s"
+    return f"{int(seconds // 3600)} h {int(seconds % 3600 // 60):02d} m"

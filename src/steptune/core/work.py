@@ -1,0 +1,50 @@
+"""Planned work: what a configuration will ask of the machine, in countable pieces.
+
+A framework's adapter turns settings and lengths into counts; the forecaster turns counts into seconds
+with measured cost curves. Neither knows the other's trade.
+"""
+
+from typing import Literal
+
+from steptune.core.knob import KnobValue
+from steptune.core.phase import Role
+from steptune.core.records import Record
+
+
+class WorkItem(Record):
+    """``count`` repetitions of one primitive at one size.
+
+    Example: 31 decode iterations with 96 running rows::
+
+        WorkItem(role=Role.ROLLOUT, phase="rollout/decode", curve="decode",
+                 when={"rollout_threads": 2, "rollout_dtype": "fp32"}, x=96, count=31)
+    """
+
+    role: Role
+    phase: str
+    curve: str
+    """Name of the cost curve that prices it."""
+    when: dict[str, KnobValue]
+    """Settings the curve must have been measured under."""
+    x: float
+    """Size in the curve's unit."""
+    count: float
+    """Repetitions per step (a mean over the steps planned, so it may be fractional)."""
+
+
+class PlannedWork(Record):
+    """One step's work under one configuration, averaged over the reference lengths."""
+
+    items: tuple[WorkItem, ...]
+    schedule: Literal["sync", "one_step_off"]
+    lag: int
+    """Updates between sampling and training at steady state."""
+    trainer_cores: float
+    """Cores the trainer role uses while busy."""
+    rollout_cores: float
+    memory_bytes: float
+    """Peak memory it needs beyond the baseline process, as the adapter's own model has it."""
+    padded_tokens: float
+    """Positions computed in training per step, padding included."""
+    active_tokens: float
+    """Positions that are real tokens."""

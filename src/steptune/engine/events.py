@@ -1,0 +1,94 @@
+"""Spans and counters of one process, booked per role, written to `events.jsonl`.
+
+A role is always in exactly one top-level span or in none (then it is unattributed). Two roles that share
+a process are booked from the same clock readings: while the rollout is busy the trainer of a synchronous
+job waits, and both facts are recorded.
+
+Clock: `time.perf_counter`, which on Linux is CLOCK_MONOTONIC and comparable between processes.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, final
+
+from steptune.core.phase import Role, SpanKind
+
+Clock = Callable[[], float]
+"""Seconds on a monotonic clock."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Span:
+    """One stretch of time: ``Span(role=Role.ROLLOUT, phase="rollout/decode", kind=BUSY, start_s=3.1, end_s=3.4, step=7)``."""
+
+    role: Role
+    phase: str
+    kind: SpanKind
+    start_s: float
+    end_s: float
+    step: int
+
+    @property
+    def seconds(self) -> float:
+        """Length of the span."""
+        return self.end_s - self.start_s
+
+
+@final
+@dataclass(kw_only=True, slots=True)
+class Recorder:
+    """Collects spans in memory; `flush` hands them over and appends them to the file."""
+
+    clock: Clock = time.perf_counter
+    file: IO[str] | None = None
+    step: int = 0
+    spans: list[Span] = field(default_factory=list[Span])
+
+    @contextmanager
+    def span(self, role: Role, phase: str, kind: SpanKind = SpanKind.BUSY) -> Iterator[None]:
+        """Book the body's duration on ``role``."""
+        start = self.clock()
+        try:
+            yield
+        finally:
+            self.add(role, phase, kind, start, self.clock())
+
+    def add(self, role: Role, phase: str, kind: SpanKind, start_s: float, end_s: float) -> None:
+        """Book a stretch whose ends are already known."""
+        self.spans.append(
+            Span(role=role, phase=phase, kind=kind, start_s=start_s, end_s=end_s, step=self.step)
+        )
+
+    def take(self) -> list[Span]:
+        """Return the collected spans, write them to the file and start afresh."""
+        taken, self.spans = self.spans, []
+        if self.file is not None:
+            for span in taken:
+                self.file.write(span_line(span) + "\n")
+            self.file.flush()
+        return taken
+
+
+def span_line(span: Span) -> str:
+    """Return the span as one line of `events.jsonl`."""
+    return json.dumps(
+        {
+            "event": "span",
+            "role": span.role,
+            "phase": span.phase,
+            "kind": span.kind,
+            "start_s": round(span.start_s, 6),
+            "end_s": round(span.end_s, 6),
+            "step": span.step,
+        }
+    )
+
+
+def open_events(path: Path) -> IO[str]:
+    """Open an events file for appending, creating its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.open("a", encoding="utf-8")

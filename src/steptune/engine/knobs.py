@@ -1,0 +1,47 @@
+"""The engine's levers, typed. `adapters/embedded` describes the same fields to the tuner (a test compares)."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from steptune.core.records import Record
+
+DType = Literal["fp32", "bf16"]
+PositiveInt = Annotated[int, Field(gt=0)]
+
+
+class EngineKnobs(Record):
+    """One configuration of the engine.
+
+    Example: the synchronous start is everything at its default here; the usual end is
+    ``EngineKnobs(share_prefill=True, compact_finished=True, layout="packed", micro_batch_tokens=4096)``.
+    """
+
+    rollout_concurrency: PositiveInt | None = None
+    """Rows decoding at once; None decodes the whole batch together."""
+    share_prefill: bool = False
+    """Prefill each prompt once and fork its KV cache to the group, instead of once per rollout."""
+    compact_finished: bool = False
+    """Finished rows leave the decode batch at once (and waiting rows take their place)."""
+    rollout_dtype: DType = "fp32"
+    """Number format of weights and KV cache in the rollout."""
+    rollout_threads: PositiveInt = 2
+    train_threads: PositiveInt = 2
+    train_dtype: DType = "fp32"
+    """bf16 runs the trainer's forward under autocast over fp32 weights."""
+    layout: Literal["padded", "sorted", "packed"] = "padded"
+    """How rows become micro-batches: padded to the whole batch's width, sorted and padded per micro-batch,
+    or concatenated without padding."""
+    micro_batch_tokens: PositiveInt = 2048
+    """Positions per micro-batch, padding included (at least one row always fits)."""
+    recompute: bool = False
+    """Recompute each layer's activations in the backward pass instead of keeping them."""
+    logprob_batch_tokens: PositiveInt | None = None
+    """Positions per batch of a separate old-log-prob pass; None reads the first training forward instead,
+    allowed only where that pass is redundant (one update per rollout batch)."""
+    schedule: Literal["sync", "one_step_off"] = "sync"
+    """one_step_off generates the next batch in a second process while the trainer works on this one."""
+    handover: Literal["alias", "copy", "file"] = "copy"
+    """How new weights reach the rollout: the same tensors, a copy through (shared) memory, or a file."""
+    correction: Literal["none", "tis", "mis"] = "none"
+    """Importance-sampling correction; the job's own unless a change carries one it needs."""
