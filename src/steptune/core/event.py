@@ -1,0 +1,217 @@
+"""What a session writes in its journal, in order. The report and `--verify` read nothing else.
+
+::
+
+    SessionStarted -> Profiled(baseline) -> Diagnosed -> Proposed
+        -> [ Forecasted -> TrialStarted -> TrialEnded ]*        one round per trial
+        -> RewardTested? -> Waterfall? -> Confirmed? -> Profiled(tuned)? -> Decided -> SessionEnded
+
+`SessionResumed` may stand anywhere after the start. A TrialStarted without TrialEnded was killed.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from steptune.core.bottleneck import Bottleneck
+from steptune.core.change import Change, LimitPrice
+from steptune.core.decision import Decision, Outcome
+from steptune.core.estimate import Estimate
+from steptune.core.forecast import Forecast
+from steptune.core.framework import Lever
+from steptune.core.job import JobSpec
+from steptune.core.profile import Profile
+from steptune.core.records import Record
+from steptune.core.trial import Arm, Trial
+from steptune.core.verdict import Verdict
+from steptune.core.work import PlannedWork
+
+
+class Machine(Record):
+    """Where the session ran: ``Machine(cpu="Intel Xeon", num_cores=2, memory_bytes=25e9, python="3.11.7", torch="2.13.0+cpu")``."""
+
+    cpu: str
+    num_cores: int
+    memory_bytes: int
+    python: str
+    torch: str | None
+    platform: str
+
+
+class SessionStarted(Record):
+    """The first event: the resolved job and everything fixed before a clock was read."""
+
+    kind: Literal["session_started"] = "session_started"
+    steptune_version: str
+    code_hash: str
+    """Hash of every source file of the package: a forecast names the code that made it."""
+    job: JobSpec
+    machine: Machine
+    baseline_levers: tuple[Lever, ...]
+    best_practice_levers: tuple[Lever, ...]
+
+
+class SessionResumed(Record):
+    """A later process took over."""
+
+    kind: Literal["session_resumed"] = "session_resumed"
+    code_hash: str
+    abandoned_trials: tuple[int, ...]
+    """Trials that were running when the session died; they are run again."""
+
+
+class Profiled(Record):
+    """A profile was measured."""
+
+    kind: Literal["profiled"] = "profiled"
+    label: Literal["baseline", "tuned"]
+    profile: Profile
+    cost_wall_s: float
+    cost_device_s: float
+
+
+class Diagnosed(Record):
+    """Bottlenecks of the baseline, largest first."""
+
+    kind: Literal["diagnosed"] = "diagnosed"
+    bottlenecks: tuple[Bottleneck, ...]
+
+
+class Proposed(Record):
+    """How many changes were considered, and what the owner's limits cost."""
+
+    kind: Literal["proposed"] = "proposed"
+    num_candidates: int
+    num_refused: int
+    """Candidates that break a limit or cannot run."""
+    refusals: tuple[str, ...]
+    """The distinct reasons, most frequent first."""
+    prices: tuple[LimitPrice, ...]
+
+
+class LearntFrom(Record):
+    """A finished trial, as the residual learner sees it."""
+
+    change: Change
+    raw_forecast_ratio: float
+    """Forecast / baseline step time from the profile alone, before any residual."""
+    measured_ratio: float
+    """Measured / baseline step time."""
+
+
+class Forecasted(Record):
+    """A forecast with all its inputs: `--verify` recomputes it from them."""
+
+    kind: Literal["forecasted"] = "forecasted"
+    trial_number: int
+    is_first: bool
+    """Made from the baseline profile alone, before any trial."""
+    forecast: Forecast
+    planned: PlannedWork
+    planned_baseline: PlannedWork
+    history: tuple[LearntFrom, ...]
+
+
+class TrialStarted(Record):
+    """A trial is about to launch."""
+
+    kind: Literal["trial_started"] = "trial_started"
+    number: int
+    change: Change
+    incumbent_signature: str
+
+
+class TrialEnded(Record):
+    """A trial has a result: its guards' verdicts and whether it became the incumbent."""
+
+    kind: Literal["trial_ended"] = "trial_ended"
+    trial: Trial
+    verdicts: tuple[Verdict, ...]
+    outcome: Outcome
+    reasons: tuple[str, ...]
+    ratio_to_baseline: Estimate | None = None
+    """Measured candidate / baseline step time: the product of ratios along the incumbents."""
+
+
+class RewardTested(Record):
+    """Paired training runs of baseline and candidate: held-out reward at start and end, same seed order."""
+
+    kind: Literal["reward_tested"] = "reward_tested"
+    signature: str
+    start_S: tuple[float, ...]
+    baseline_S: tuple[float, ...]
+    candidate_S: tuple[float, ...]
+    baseline_truncated_S: tuple[float, ...]
+    candidate_truncated_S: tuple[float, ...]
+    verdicts: tuple[Verdict, ...]
+    cost_wall_s: float
+    cost_device_s: float
+
+
+class WaterfallStep(Record):
+    """One lever added on top of those before it."""
+
+    added: str
+    """The move, for example ``layout: padded -> packed``; ``baseline`` for the first row."""
+    step_time: Estimate
+    """Measured in the same interleaved run as every other row."""
+    ratio_to_previous: Estimate | None
+
+
+class Waterfall(Record):
+    """Cumulative configurations from baseline to winner, measured interleaved."""
+
+    kind: Literal["waterfall"] = "waterfall"
+    rows: tuple[WaterfallStep, ...]
+    cost_wall_s: float
+    cost_device_s: float
+
+
+class Confirmed(Record):
+    """Fresh launches of baseline, best practice and winner, not used for selection."""
+
+    kind: Literal["confirmed"] = "confirmed"
+    signature: str
+    arms: tuple[Arm, ...]
+    speedup: Estimate
+    """Baseline / winner."""
+    speedup_over_best_practice: Estimate | None
+    raw_speedup: Estimate | None
+    """The same with natural lengths, from the reward runs; None where there were none."""
+    cost_wall_s: float
+    cost_device_s: float
+
+
+class Decided(Record):
+    """The decision."""
+
+    kind: Literal["decided"] = "decided"
+    decision: Decision
+
+
+class SessionEnded(Record):
+    """The last event."""
+
+    kind: Literal["session_ended"] = "session_ended"
+    why: str
+    """``done``, or the error that ended it."""
+    cost_wall_s: float
+    cost_device_s: float
+
+
+Event = Annotated[
+    SessionStarted
+    | SessionResumed
+    | Profiled
+    | Diagnosed
+    | Proposed
+    | Forecasted
+    | TrialStarted
+    | TrialEnded
+    | RewardTested
+    | Waterfall
+    | Confirmed
+    | Decided
+    | SessionEnded,
+    Field(discriminator="kind"),
+]
