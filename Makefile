@@ -1,0 +1,33 @@
+# Two commands do all the set-up, each by itself: `make tune` and `make test`.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: tune test check test-peers clean
+
+$(STAMP): pyproject.toml requirements/dev.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet -r requirements/dev.txt
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
+	touch $@
+
+tune: $(STAMP)
+	$(BIN)/steptune tune examples/math-dense.toml
+
+test: $(STAMP)
+	$(BIN)/pytest
+
+check: $(STAMP)
+	$(BIN)/ruff format --check src tests tools bench
+	$(BIN)/ruff check src tests tools bench
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+	$(BIN)/python tools/check_sizes.py src tests tools bench
+	$(BIN)/codespell README.md docs src tests tools bench examples
+
+test-peers:
+	bash tools/test_peers.sh
+
+clean:
+	rm -rf $(VENV) .venv-peers
