@@ -1,1 +1,1 @@
-"""TODO one line."""
+"""Decisions: pure functions from measurements and verdicts to outcomes with reasons. No I/O, no clock."""

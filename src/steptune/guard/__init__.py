@@ -1,1 +1,33 @@
-"""TODO one line."""
+"""Guards: did the faster run stay inside the owner's limits? One file each; `GUARDS` is the table of contents.
+
+Every guard is a pure function of observations that returns a `Verdict`. Missing, NaN or too little data is
+INCONCLUSIVE, never PASS. The health gate is not in the table: it refuses a baseline, it does not judge a change.
+"""
+
+from collections.abc import Callable
+
+from steptune.core.verdict import Verdict
+from steptune.guard import (
+    entropy_guard,
+    length_shift,
+    memory,
+    mismatch,
+    off_policy,
+    reward,
+    same_work,
+    truncation,
+    update_parity,
+)
+
+GUARDS: dict[str, Callable[..., Verdict]] = {
+    same_work.NAME: same_work.check_same_work,
+    memory.NAME: memory.check_memory,
+    mismatch.NAME: mismatch.check_mismatch,
+    off_policy.NAME: off_policy.check_off_policy,
+    entropy_guard.NAME: entropy_guard.check_entropy,
+    update_parity.NAME: update_parity.check_update_parity,
+    truncation.NAME: truncation.check_truncation,
+    length_shift.NAME: length_shift.check_length,
+    reward.NAME: reward.check_reward,
+}
+"""Every guard by its name in verdicts."""

@@ -1,0 +1,141 @@
+"""The decision: what leaves the tool.
+
+::
+
+    no moves, or no confirmed gain, or a gain inside the noise ---> NO_CHANGE    baseline handed back
+    a guard FAILs, or an owed one is absent or INCONCLUSIVE, or slower -> REJECT baseline handed back
+    only `reward` INCONCLUSIVE -----------------------------------> PROVISIONAL  tuned settings, trip-wires
+    every owed guard PASSes --------------------------------------> ADOPT        tuned settings, trip-wires
+
+A failed guard is reported as such even where the gain would not have counted either.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+from steptune.core.change import Change
+from steptune.core.decision import Decision, Outcome, Range, Tripwire
+from steptune.core.estimate import Estimate
+from steptune.core.knob import Effect, Restart, Settings, heaviest
+from steptune.core.profile import NoiseFloor
+from steptune.core.verdict import Verdict
+from steptune.decide.break_even import break_even_step
+from steptune.decide.gain import Gain, interval_of, judge_gain
+from steptune.decide.owed import OWED_AT_DECISION, REWARD, absent, failures, undecided
+from steptune.stats.noise import noise_band_frac
+
+NOTHING_CHANGED = Change(moves=(), effect=Effect.NONE, restart=Restart.HOT)
+"""The change of a NO_CHANGE decision."""
+
+Judged = tuple[Outcome, tuple[str, ...]]
+"""An outcome and its reasons, one sentence each."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Costs:
+    """What tuning took and what it saves: ``Costs(wall_s=540, device_s=1080, baseline_step_s=1.02, tuned_step_s=0.36)``."""
+
+    wall_s: float
+    device_s: float
+    baseline_step_s: float
+    tuned_step_s: float
+
+
+def decide(
+    *,
+    change: Change,
+    baseline: Settings,
+    effect: Effect,
+    confirmed_speedup: Estimate | None,
+    over_best_practice: Estimate | None,
+    verdicts: Sequence[Verdict],
+    noise: NoiseFloor,
+    costs: Costs,
+    holds_for: Range | None,
+    tripwires: Sequence[Tripwire],
+) -> Decision:
+    """Return the decision on the best change found.
+
+    Args:
+        change: the incumbent at the end of the search; without moves if nothing won.
+        baseline: the baseline's whole configuration, handed back unless the change is adopted.
+        effect: effect class after any relabelling; the heavier of it and the change's own counts.
+        confirmed_speedup: baseline / tuned step time from a run that was not used to select.
+        over_best_practice: best practice / tuned step time, the headline.
+        verdicts: every guard's last word on this change.
+        noise: the session's noise floor.
+        costs: of the whole session.
+        holds_for: lengths it was tested at.
+        tripwires: bounds that go out with an adopted change.
+    """
+    outcome, reasons = _judge(change, heaviest((effect, change.effect)), confirmed_speedup, verdicts, noise)
+    is_out = outcome in (Outcome.ADOPT, Outcome.PROVISIONAL)
+    is_unchanged = outcome is Outcome.NO_CHANGE
+    return Decision(
+        outcome=outcome,
+        change=NOTHING_CHANGED if is_unchanged else change,
+        settings=change.applied_to(baseline) if is_out else dict(baseline),
+        speedup=None if is_unchanged else confirmed_speedup,
+        speedup_over_best_practice=None if is_unchanged else over_best_practice,
+        verdicts=tuple(verdicts),
+        reasons=reasons,
+        tripwires=tuple(tripwires) if is_out else (),
+        holds_for=holds_for if is_out else None,
+        cost_wall_s=costs.wall_s,
+        cost_device_s=costs.device_s,
+        break_even_step=_break_even(costs) if is_out else None,
+    )
+
+
+def _break_even(costs: Costs) -> int | None:
+    return break_even_step(
+        baseline_step_s=costs.baseline_step_s, tuned_step_s=costs.tuned_step_s, cost_wall_s=costs.wall_s
+    )
+
+
+def _judge(
+    change: Change, effect: Effect, speedup: Estimate | None, verdicts: Sequence[Verdict], noise: NoiseFloor
+) -> Judged:
+    if not change.moves:
+        return Outcome.NO_CHANGE, ("no change that was tried beats the baseline; the baseline is handed back",)
+    failed = failures(verdicts)
+    if failed:
+        return Outcome.REJECT, failed
+    outcome, reasons = _judge_speed(speedup, noise)
+    if outcome is not Outcome.ADOPT:
+        return outcome, reasons
+    outcome, unproven = _judge_proof(effect, verdicts)
+    return outcome, (*reasons, *unproven)
+
+
+def _judge_speed(speedup: Estimate | None, noise: NoiseFloor) -> Judged:
+    band_frac = noise_band_frac(noise)
+    if band_frac is None:
+        return Outcome.NO_CHANGE, ("the noise floor is not known, so no gain may be claimed",)
+    interval = None if speedup is None else interval_of(speedup)
+    if interval is None or interval[1] <= 0:
+        return Outcome.NO_CHANGE, (f"the gain was not confirmed: {speedup}",)
+    value, low, high = interval
+    text = f"confirmed speed-up {speedup}, noise band {band_frac:.1%}"
+    if high < 1.0:
+        return Outcome.REJECT, (f"slower: {text}",)
+    if judge_gain(value=1.0 / value, low=1.0 / high, high=1.0 / low, band_frac=band_frac) is Gain.WINS:
+        return Outcome.ADOPT, (f"faster beyond the noise: {text}",)
+    return Outcome.NO_CHANGE, (f"the gain is inside the noise: {text}",)
+
+
+def _judge_proof(effect: Effect, verdicts: Sequence[Verdict]) -> Judged:
+    owed = OWED_AT_DECISION.get(effect)
+    if owed is None:
+        return Outcome.REJECT, (f"a change of effect `{effect}` is never tuned",)
+    missing = absent(owed, verdicts)
+    if missing:
+        return Outcome.REJECT, tuple(f"{guard} was not checked, and unknown is not a pass" for guard in missing)
+    open_verdicts = undecided(owed, verdicts)
+    reasons = tuple(f"{verdict.guard} is inconclusive: {verdict.because}" for verdict in open_verdicts)
+    if not open_verdicts:
+        return Outcome.ADOPT, (f"every guard owed by effect `{effect}` passes: {', '.join(owed)}",)
+    only_reward = all(verdict.guard == REWARD for verdict in open_verdicts)
+    return Outcome.PROVISIONAL if only_reward else Outcome.REJECT, reasons

@@ -1,0 +1,68 @@
+"""Does this trial's change become the incumbent?
+
+ADOPT here only means "carry on from it": what leaves the tool is decided in `final`. EXTEND is given only where
+more of the same data could turn it into ADOPT; an owed guard that never ran is a REJECT, not a reason to wait.
+"""
+
+from collections.abc import Sequence
+
+from steptune.core.decision import Outcome
+from steptune.core.profile import NoiseFloor
+from steptune.core.trial import Trial, TrialState
+from steptune.core.verdict import Verdict
+from steptune.decide.gain import Gain, interval_of, judge_gain
+from steptune.decide.owed import OWED_AT_TRIAL, absent, failures, undecided
+from steptune.stats.noise import noise_band_frac
+
+Judged = tuple[Outcome, tuple[str, ...]]
+"""An outcome and its reasons, one sentence each."""
+
+
+def judge_trial(trial: Trial, verdicts: Sequence[Verdict], noise: NoiseFloor) -> Judged:
+    """Return ADOPT, EXTEND or REJECT for a trial against its incumbent, with reasons."""
+    owed = OWED_AT_TRIAL.get(trial.change.effect)
+    if owed is None:
+        return Outcome.REJECT, (f"a change of effect `{trial.change.effect}` is never tuned",)
+    unfinished = _unfinished(trial)
+    if unfinished is not None:
+        return unfinished
+    failed = failures(verdicts)
+    if failed:
+        return Outcome.REJECT, failed
+    missing = absent(owed, verdicts)
+    if missing:
+        return Outcome.REJECT, tuple(f"{guard} was not checked, and unknown is not a pass" for guard in missing)
+    outcome, reasons = _judge_speed(trial, noise)
+    open_verdicts = undecided(owed, verdicts)
+    if outcome is Outcome.REJECT or not open_verdicts:
+        return outcome, reasons
+    return Outcome.EXTEND, (*reasons, *(f"{v.guard} is inconclusive: {v.because}" for v in open_verdicts))
+
+
+def _unfinished(trial: Trial) -> Judged | None:
+    if trial.state is TrialState.FINISHED:
+        return None
+    outcome = Outcome.REJECT if trial.state.is_terminal else Outcome.EXTEND
+    return outcome, (f"the trial is {trial.state.replace('_', ' ')}" + (f": {trial.cause}" if trial.cause else ""),)
+
+
+def _judge_speed(trial: Trial, noise: NoiseFloor) -> Judged:
+    band_frac = noise_band_frac(noise)
+    if band_frac is None:
+        return Outcome.REJECT, ("the noise floor is not known, so no gain may be claimed",)
+    if trial.ratio is None:
+        return Outcome.REJECT, ("no ratio to the incumbent was measured",)
+    if trial.ratio.low is None and trial.ratio.high is None and trial.ratio.n == 1:
+        return Outcome.EXTEND, (f"one block has no interval: {trial.ratio}",)
+    interval = interval_of(trial.ratio)
+    if interval is None:
+        return Outcome.REJECT, (f"the ratio is missing a part or impossible: {trial.ratio}",)
+    value, low, high = interval
+    text = f"ratio to the incumbent {trial.ratio}, noise band {band_frac:.1%}"
+    match judge_gain(value=value, low=low, high=high, band_frac=band_frac):
+        case Gain.WINS:
+            return Outcome.ADOPT, (f"faster beyond the noise: {text}",)
+        case Gain.LOSES:
+            return Outcome.REJECT, (f"{'slower' if low > 1 else 'no gain above the noise'}: {text}",)
+        case Gain.UNSETTLED:
+            return Outcome.EXTEND, (f"not settled: {text}",)

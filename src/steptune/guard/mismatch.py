@@ -1,0 +1,116 @@
+"""Mismatch: rollout against trainer at the *same* weights. Level, tail and trend are three tests.
+
+Each was fooled by another in public runs (needs study, need 4): fp8 started fine and grew 45 % per 8 steps
+[V29], one token at 464 hid behind a flat KL [N19]. A baseline that is itself over the owner's limit is said so,
+because then no candidate's fault is shown.
+"""
+
+import statistics
+from collections.abc import Sequence
+
+from steptune.core.estimate import Estimate, Source
+from steptune.core.gates import MIN_ESS_FRAC
+from steptune.core.profile import GapStats
+from steptune.core.trial import Observation
+from steptune.core.verdict import Judgement, Verdict
+from steptune.guard.gaps import mismatch_of
+from steptune.guard.judge import Finding, combined, held, unknown
+from steptune.stats.trend import trend
+
+NAME = "mismatch"
+"""Name in verdicts."""
+
+MAX_MULT_PROB_ERROR = 1.05
+"""Mean exp|Δ| above which NeMo RL says "investigate" (docs/guides/grpo.md)."""
+
+MULT_PROB_ERROR_RISE = 0.02
+"""Room above the baseline's own mean exp|Δ| where that is already high: NeMo RL's "1-2 %" drift (same page)."""
+
+GROWTH_STEPS = 8
+"""Steps over which growth is stated, as in the fp8 report [V29]."""
+
+MAX_GROWTH_FRAC = 0.25
+"""Largest growth of k3 in 8 steps beyond the baseline's: between bf16's +12 % (trained well) and fp8's +45 % [V29]."""
+
+MIN_GROWTH_LEVEL_FRAC = 0.01
+"""Growth counts from this part of the limit up: rounding noise that doubles is still rounding noise."""
+
+MAX_CHANCE = 0.05
+"""One-sided p value above which a rise is chance."""
+
+
+def check_mismatch(
+    candidate: Sequence[Observation], baseline: Sequence[Observation], *, max_mismatch_k3: float
+) -> Verdict:
+    """Judge the same-weights gap of the candidate's steps; ``max_mismatch_k3`` is the owner's limit, nats per token."""
+    limit = (
+        f"median k3 at most {max_mismatch_k3:g} nat, mean exp|Δ| at most {MAX_MULT_PROB_ERROR} or baseline "
+        f"+ {MULT_PROB_ERROR_RISE}, ESS at least {MIN_ESS_FRAC}, no growth above {MAX_GROWTH_FRAC:.0%} in "
+        f"{GROWTH_STEPS} steps"
+    )
+    candidate_gaps, baseline_gaps = mismatch_of(candidate), mismatch_of(baseline)
+    if isinstance(candidate_gaps, str):
+        return combined(NAME, [unknown(f"candidate: {candidate_gaps}")], limit=limit)
+    if isinstance(baseline_gaps, str):
+        return combined(NAME, [unknown(f"baseline: {baseline_gaps}")], limit=limit)
+    findings = [
+        _level(candidate_gaps, baseline_gaps, max_mismatch_k3),
+        _mult_prob_error(candidate_gaps, baseline_gaps),
+        _tail(candidate_gaps),
+        _growth(candidate_gaps, baseline_gaps, max_mismatch_k3),
+    ]
+    return combined(NAME, findings, limit=limit, measured=_measured(candidate_gaps))
+
+
+def _k3s(gaps: Sequence[GapStats]) -> list[float]:
+    return [gap.k3 for gap in gaps]
+
+
+def _measured(gaps: Sequence[GapStats]) -> Estimate:
+    k3s = _k3s(gaps)
+    return Estimate(
+        value=statistics.median(k3s),
+        low=min(k3s),
+        high=max(k3s),
+        unit="nat",
+        source=Source.MEASURED,
+        n=len(k3s),
+        note="median k3 per token; the interval is the range over steps",
+    )
+
+
+def _level(candidate: Sequence[GapStats], baseline: Sequence[GapStats], max_k3: float) -> Finding:
+    level, base = statistics.median(_k3s(candidate)), statistics.median(_k3s(baseline))
+    text = f"median k3 {level:.2g} over {len(candidate)} steps (baseline {base:.2g})"
+    if base <= max_k3:
+        return held(level <= max_k3, text)
+    judgement = Judgement.FAIL if level > max_k3 else Judgement.INCONCLUSIVE
+    return Finding(judgement=judgement, because=f"the baseline itself is over the limit: {text}")
+
+
+def _mult_prob_error(candidate: Sequence[GapStats], baseline: Sequence[GapStats]) -> Finding:
+    level, base = (statistics.fmean(gap.mult_prob_error for gap in gaps) for gaps in (candidate, baseline))
+    allowed = max(MAX_MULT_PROB_ERROR, base + MULT_PROB_ERROR_RISE)
+    return held(level <= allowed, f"mean exp|Δ| {level:.4g} (baseline {base:.4g})")
+
+
+def _tail(candidate: Sequence[GapStats]) -> Finding:
+    smallest = min(gap.ess_frac for gap in candidate)
+    return held(smallest >= MIN_ESS_FRAC, f"smallest ESS {smallest:.3g}")
+
+
+def _growth(candidate: Sequence[GapStats], baseline: Sequence[GapStats], max_k3: float) -> Finding:
+    level = statistics.median(_k3s(candidate))
+    if level < MIN_GROWTH_LEVEL_FRAC * max_k3:
+        return held(True, f"k3 below {MIN_GROWTH_LEVEL_FRAC:.0%} of the limit, growth not judged")
+    rise = trend(_k3s(candidate))
+    growth_frac = rise.slope * GROWTH_STEPS / level
+    allowed_frac = MAX_GROWTH_FRAC + max(0.0, _relative_growth(baseline))
+    grows = rise.p_rising <= MAX_CHANCE and growth_frac > allowed_frac
+    return held(not grows, f"k3 grows {growth_frac:+.0%} in {GROWTH_STEPS} steps (p={rise.p_rising:.2g})")
+
+
+def _relative_growth(gaps: Sequence[GapStats]) -> float:
+    """Growth of k3 in 8 steps as a part of its median; 0 where the median is 0."""
+    level = statistics.median(_k3s(gaps))
+    return trend(_k3s(gaps)).slope * GROWTH_STEPS / level if level > 0 else 0.0
