@@ -1,0 +1,313 @@
+"""The trainer: one rollout batch in, one or more optimizer updates out.
+
+::
+
+    prepare(batch)   old-log-prob and reference passes, only where the algorithm needs them (own top-level spans)
+    update(prepared) plan -> for every optimizer update: for every micro-batch: forward, backward; clip; AdamW
+
+The surprise: with one update per rollout batch the old log-probs *are* the current ones, so without a
+separate pass the ratio is exactly 1 and the loss only carries the gradient (as in TRL). The same forward
+gives the gap to the rollout's log-probs for free.
+
+Shape letters: B rows, T completion token, C completion tokens of a micro-batch.
+"""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from steptune.core.errors import JobError, TrialError, explain
+from steptune.core.job import AlgorithmSpec
+from steptune.core.phase import Phase, Role
+from steptune.core.profile import LagStats
+from steptune.engine.events import Recorder
+from steptune.engine.gap import gap_by_lag
+from steptune.engine.inputs import JoinedRows, MicroInputs, build_inputs, join_rows
+from steptune.engine.knobs import EngineKnobs
+from steptune.engine.model import Transformer
+from steptune.engine.plan import MicroBatch, TrainPlan, plan_batch
+from steptune.engine.policy_loss import aggregation_weights, correction_weights, kl_k3, policy_token_loss
+from steptune.engine.types import RolloutBatch, ScoredBatch
+
+TrainerState = dict[str, Any]
+"""Copies of the model's and the optimizer's `state_dict`, for `torch.save`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PreparedBatch:
+    """A scored batch and the log-probs that must be known before the first update."""
+
+    scored: ScoredBatch
+    old_logprobs_BT: Tensor | None
+    """Under the weights before the first update; None where the first training forward gives them."""
+    ref_logprobs_BT: Tensor | None
+    """Under the SFT start; None without a KL term."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainStats:
+    """What one rollout batch did to the weights.
+
+    Example: ``TrainStats(loss=0.013, grad_norms=(0.41,), gap_by_lag=(LagStats(lag=0, ...),), num_updates=1,
+    num_micro_batches=4, padded_tokens=6132, active_tokens=6132)``.
+    """
+
+    loss: float
+    """Mean over the updates."""
+    grad_norms: tuple[float, ...]
+    """L2 norm before clipping, one per update."""
+    gap_by_lag: tuple[LagStats, ...]
+    """Trainer against rollout log-probs on the rows of the first update, before any of this batch's updates.
+    Lag 0 is the mismatch at the same weights."""
+    num_updates: int
+    num_micro_batches: int
+    padded_tokens: int
+    """Positions of the training forward, padding included."""
+    active_tokens: int
+    """Prompt and completion tokens."""
+
+    @property
+    def grad_norm(self) -> float:
+        """Mean gradient norm of the updates."""
+        return sum(self.grad_norms) / len(self.grad_norms)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _TokenTensors:
+    """Per-token inputs of the loss for one optimizer update, over the whole rollout batch."""
+
+    weight_BT: Tensor
+    advantage_B: Tensor
+    rollout_BT: Tensor
+    old_BT: Tensor | None
+    ref_BT: Tensor | None
+
+
+@final
+class Trainer:
+    """Owns the optimizer of one model; see the module for the order of calls."""
+
+    def __init__(
+        self,
+        model: Transformer,
+        algorithm: AlgorithmSpec,
+        knobs: EngineKnobs,
+        pad_id: int,
+        reference: Transformer | None = None,
+    ) -> None:
+        """Make an AdamW optimizer for ``model``; ``reference`` is read only, for the KL term.
+
+        Raises:
+            JobError: the knobs do not fit the algorithm (see `configure`).
+        """
+        assert (reference is not None) == (algorithm.kl_coef > 0), "a KL term and a reference model go together"
+        self.model = model
+        self.algorithm = algorithm
+        self.reference = reference
+        self.pad_id = pad_id
+        self.configure(knobs)
+        self.num_plans_built = 0
+        self.num_inputs_built = 0
+        self.optimizer = torch.optim.AdamW(
+            model.parameters(), lr=algorithm.lr, weight_decay=algorithm.weight_decay, fused=True
+        )
+
+    def configure(self, knobs: EngineKnobs) -> None:
+        """Switch to other knobs between two batches.
+
+        Raises:
+            JobError: several updates per rollout batch without a separate old-log-prob pass.
+        """
+        if self.algorithm.num_updates > 1 and knobs.logprob_batch_tokens is None:
+            raise JobError(
+                explain(
+                    "`logprob_batch_tokens` must be set when `algorithm.num_updates` is above 1",
+                    got=None,
+                    allowed="a positive number of tokens",
+                    hint=f"set it to `micro_batch_tokens` ({knobs.micro_batch_tokens}), or use one update",
+                )
+            )
+        self.knobs = knobs
+
+    def prepare(self, batch: ScoredBatch, recorder: Recorder) -> PreparedBatch:
+        """Run the passes that come before training, each in its own top-level span."""
+        old_BT = ref_BT = None
+        if self.knobs.logprob_batch_tokens is not None:
+            with recorder.span(Role.TRAINER, Phase.OLD_LOGPROB):
+                old_BT = self.logprobs(batch.rollout, self.knobs.logprob_batch_tokens)
+        if self.reference is not None:
+            budget = self.knobs.logprob_batch_tokens or self.knobs.micro_batch_tokens
+            with recorder.span(Role.TRAINER, Phase.REF_LOGPROB):
+                ref_BT = self.logprobs(batch.rollout, budget, self.reference)
+        return PreparedBatch(scored=batch, old_logprobs_BT=old_BT, ref_logprobs_BT=ref_BT)
+
+    @torch.no_grad()
+    def logprobs(self, batch: RolloutBatch, batch_tokens: int, model: Transformer | None = None) -> Tensor:
+        """Return float32 [B, T] log-probs of the completions (0 in the padding), forward only.
+
+        ``batch_tokens`` bounds the positions of one forward; ``model`` defaults to the trained one.
+        """
+        joined = join_rows(batch, self.pad_id)
+        out_BT = torch.zeros(batch.completion_BT.shape)
+        for micro in self._plan(batch, token_budget=batch_tokens, num_updates=1).micro_batches:
+            inputs = self._inputs(joined, micro)
+            out_BT.view(-1)[inputs.flat_C] = self._forward(model or self.model, inputs)
+        return out_BT
+
+    def update(self, prepared: PreparedBatch, *, weights_version: int, recorder: Recorder) -> TrainStats:
+        """Train on one batch: `algorithm.num_updates` optimizer steps. The caller books the `train` span.
+
+        ``weights_version`` is the version of the weights before the first of these updates.
+
+        Raises:
+            TrialError: a gradient is not finite; that update is not applied.
+        """
+        batch, algorithm = prepared.scored, self.algorithm
+        rollout = batch.rollout
+        with recorder.span(Role.TRAINER, "train/plan"):
+            plan = self._plan(rollout, token_budget=self.knobs.micro_batch_tokens, num_updates=algorithm.num_updates)
+            joined = join_rows(rollout, self.pad_id)
+        cur_BT = torch.zeros(rollout.completion_BT.shape)
+        losses, grad_norms = list[float](), list[float]()
+        for number, micros in enumerate(plan.updates):
+            tokens = self._token_tensors(prepared, joined, micros)
+            losses.append(self._accumulate(joined, micros, tokens, recorder, cur_BT if number == 0 else None))
+            with recorder.span(Role.TRAINER, "train/optimizer"):
+                grad_norms.append(self._step())
+        return TrainStats(
+            loss=sum(losses) / len(losses),
+            grad_norms=tuple(grad_norms),
+            gap_by_lag=gap_by_lag(
+                cur_BT,
+                rollout.logprobs_BT,
+                joined.mask_BT & _rows_mask(plan.updates[0], joined.mask_BT.shape[0])[:, None],
+                rollout.versions_BT,
+                trainer_version=weights_version,
+            ),
+            num_updates=len(plan.updates),
+            num_micro_batches=len(plan.micro_batches),
+            padded_tokens=plan.padded_tokens,
+            active_tokens=plan.active_tokens,
+        )
+
+    def state(self) -> TrainerState:
+        """Return copies of weights and optimizer state: with them a run continues exactly."""
+        return copy.deepcopy({"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()})
+
+    def load_state(self, state: TrainerState) -> None:
+        """Continue from what `state` returned; the model's tensors are written in place."""
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
+
+    def _plan(self, batch: RolloutBatch, *, token_budget: int, num_updates: int) -> TrainPlan:
+        self.num_plans_built += 1
+        return plan_batch(
+            batch.prompts.lengths_B.tolist(),
+            batch.lengths_B.tolist(),
+            layout=self.knobs.layout,
+            token_budget=token_budget,
+            max_completion_len=self.algorithm.max_completion_len,
+            num_updates=num_updates,
+            group_size=self.algorithm.group_size,
+        )
+
+    def _inputs(self, joined: JoinedRows, micro: MicroBatch) -> MicroInputs:
+        self.num_inputs_built += 1
+        return build_inputs(joined, micro)
+
+    def _token_tensors(
+        self, prepared: PreparedBatch, joined: JoinedRows, micros: Sequence[MicroBatch]
+    ) -> _TokenTensors:
+        batch = prepared.scored
+        rows_B = _rows_mask(micros, joined.mask_BT.shape[0]) & batch.train_mask_B
+        weight_BT = aggregation_weights(
+            joined.mask_BT & rows_B[:, None],
+            how=self.algorithm.loss_aggregation,
+            max_completion_len=self.algorithm.max_completion_len,
+        )
+        return _TokenTensors(
+            weight_BT=weight_BT.float(),
+            advantage_B=batch.advantage_B,
+            rollout_BT=batch.rollout.logprobs_BT,
+            old_BT=prepared.old_logprobs_BT,
+            ref_BT=prepared.ref_logprobs_BT,
+        )
+
+    def _accumulate(
+        self,
+        joined: JoinedRows,
+        micros: Sequence[MicroBatch],
+        tokens: _TokenTensors,
+        recorder: Recorder,
+        cur_BT: Tensor | None,
+    ) -> float:
+        """Add up the gradient of one optimizer update; fill ``cur_BT`` with current log-probs if given."""
+        total = torch.zeros(())
+        for micro in micros:
+            with recorder.span(Role.TRAINER, "train/plan"):
+                inputs = self._inputs(joined, micro)
+            with recorder.span(Role.TRAINER, "train/forward"):
+                cur_C = self._forward(self.model, inputs, recompute=self.knobs.recompute)
+                loss = self._loss(cur_C, inputs, tokens)
+            with recorder.span(Role.TRAINER, "train/backward"):
+                loss.backward()
+            total += loss.detach()
+            if cur_BT is not None:
+                cur_BT.view(-1)[inputs.flat_C] = cur_C.detach()
+        return float(total)
+
+    def _forward(self, model: Transformer, inputs: MicroInputs, *, recompute: bool = False) -> Tensor:
+        """Return float32 [C] log-probs of the completion tokens under the sampling temperature."""
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.knobs.train_dtype == "bf16"):
+            hidden_ND = model.hidden(inputs.tokens_N, inputs.positions_N, inputs.attend, recompute=recompute)
+            logits_CV = model.logits(hidden_ND.index_select(0, inputs.predict_C))
+        scaled_CV = logits_CV.float() / self.algorithm.temperature
+        return -F.cross_entropy(scaled_CV, inputs.target_C, reduction="none")
+
+    def _loss(self, cur_C: Tensor, inputs: MicroInputs, tokens: _TokenTensors) -> Tensor:
+        algorithm = self.algorithm
+        old_C = cur_C.detach() if tokens.old_BT is None else tokens.old_BT.view(-1)[inputs.flat_C]
+        loss_C = policy_token_loss(
+            cur_C,
+            old_C,
+            tokens.advantage_B[inputs.row_C],
+            clip_low=algorithm.clip_low,
+            clip_high=algorithm.clip_high,
+            dual_clip=algorithm.dual_clip,
+        )
+        if self.knobs.correction != "none":
+            rollout_C = tokens.rollout_BT.reshape(-1)[inputs.flat_C]
+            loss_C = loss_C * correction_weights(
+                old_C, rollout_C, kind=self.knobs.correction, cap=algorithm.correction.cap
+            )
+        if tokens.ref_BT is not None:
+            loss_C = loss_C + algorithm.kl_coef * kl_k3(cur_C, tokens.ref_BT.view(-1)[inputs.flat_C])
+        return (loss_C * tokens.weight_BT.view(-1)[inputs.flat_C]).sum()
+
+    def _step(self) -> float:
+        norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.algorithm.max_grad_norm))
+        if not torch.isfinite(torch.tensor(norm)):
+            self.optimizer.zero_grad()
+            raise TrialError(
+                explain(
+                    "the gradient is not finite, so this update was not applied",
+                    got=f"norm {norm}",
+                    allowed="a finite norm",
+                    hint="look for NaN in rewards or log-probs; lower `algorithm.lr` or train in fp32",
+                )
+            )
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return norm
+
+
+def _rows_mask(micros: Sequence[MicroBatch], num_rows: int) -> Tensor:
+    """Return bool [B], True on the rows of one optimizer update."""
+    mask_B = torch.zeros(num_rows, dtype=torch.bool)
+    mask_B[[row for micro in micros for row in micro.rows]] = True
+    return mask_B
