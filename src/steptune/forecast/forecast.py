@@ -1,0 +1,138 @@
+"""The forecast of one change: pure and deterministic, so that `report --verify` can repeat it bit for bit.
+
+Everything it depends on is an argument; sums use `math.fsum`, whose result does not depend on the Python version.
+"""
+
+import math
+
+from steptune.core.change import Change
+from steptune.core.estimate import Estimate, Source
+from steptune.core.event import LearntFrom
+from steptune.core.forecast import Forecast, PhaseForecast
+from steptune.core.phase import Role, is_child, parent_phase
+from steptune.core.profile import Profile
+from steptune.core.records import content_hash
+from steptune.core.work import PlannedWork
+from steptune.forecast.curve import ForecastError
+from steptune.forecast.interval import RatioInterval, ratio_interval
+from steptune.forecast.memory import fits, memory_peak
+from steptune.forecast.model import ModelStep, StepModel, fit
+from steptune.forecast.residual import Residuals, learn, noise_sd
+from steptune.forecast.side import Key
+from steptune.forecast.step import idle_by_role
+
+INTERVAL_NOTE = "80 % interval"
+"""Said on every forecast: intervals elsewhere are 95 %."""
+
+
+def forecast_change(
+    *,
+    profile: Profile,
+    planned_baseline: PlannedWork,
+    planned: PlannedWork,
+    change: Change,
+    history: tuple[LearntFrom, ...],
+    total_memory_bytes: int,
+    headroom_frac: float,
+) -> Forecast:
+    """Forecast what ``change`` does to the profiled job.
+
+    Args:
+        profile: the measured baseline with its cost curves.
+        planned_baseline: one step's work of that baseline.
+        planned: one step's work under the change, at the same (or at other) lengths.
+        change: moves away from the baseline.
+        history: finished trials, in order; empty for a first forecast.
+        total_memory_bytes: memory the head-room refers to.
+        headroom_frac: part of it that must stay free.
+
+    Returns:
+        The forecast; with ``refused`` set and NaN for numbers where the profile does not support one.
+    """
+    residuals = learn(history, noise_sd(profile.noise))
+    try:
+        model = fit(profile, planned_baseline)
+        step = model.predict(planned)
+    except ForecastError as error:
+        return _refusal(profile, planned, change, str(error))
+    interval = interval_of(model, step, change, residuals, noise_sd(profile.noise))
+    measured_s = profile.step_time.value
+    step_s = interval.mid * measured_s
+    peak = memory_peak(profile, planned_baseline, planned)
+    return Forecast(
+        change=change,
+        step_time=_estimate(interval, measured_s, "s"),
+        ratio=_estimate(interval, 1.0, "x"),
+        phases=_phases(step, step_s / step.time.step_s),
+        idle_s={role.value: s * step_s / step.time.step_s for role, s in idle_by_role(step.time).items()},
+        lag=planned.lag,
+        memory_fits=fits(peak, total_memory_bytes=total_memory_bytes, headroom_frac=headroom_frac),
+        memory_bytes=peak,
+        num_free_parameters=model.calibration.num_free + residuals.num_used(change),
+        profile_hash=content_hash(profile),
+        trials_used=residuals.trials,
+    )
+
+
+def raw_ratio(*, profile: Profile, planned_baseline: PlannedWork, planned: PlannedWork) -> float:
+    """Return candidate / baseline step time from the profile alone, no residual: what residuals learn against.
+
+    Raises:
+        ForecastError: the profile does not support a number.
+    """
+    model = fit(profile, planned_baseline)
+    return model.ratio(model.predict(planned))
+
+
+def interval_of(model: StepModel, step: ModelStep, change: Change, residuals: Residuals, noise: float) -> RatioInterval:
+    """Return the corrected ratio of a predicted step with its interval."""
+    return ratio_interval(
+        raw_ratio=model.ratio(step),
+        change=change,
+        step=step,
+        baseline=model.baseline,
+        residuals=residuals,
+        noise=noise,
+    )
+
+
+def _estimate(ratio: RatioInterval, scale: float, unit: str) -> Estimate:
+    return Estimate(
+        value=ratio.mid * scale,
+        low=ratio.low * scale,
+        high=ratio.high * scale,
+        unit=unit,
+        source=Source.FORECAST,
+        note=INTERVAL_NOTE,
+    )
+
+
+def _phases(step: ModelStep, scale: float) -> tuple[PhaseForecast, ...]:
+    """Return parents with their totals and the children inside them, scaled so that they make up the forecast step."""
+    seconds: dict[Key, float] = {}
+    parents = {(role, parent_phase(phase).value) for role, phase in step.time.seconds}
+    for parent in parents:
+        seconds[parent] = math.fsum(s for key, s in step.time.seconds.items() if _belongs(key, parent))
+    seconds.update({key: s for key, s in step.time.seconds.items() if is_child(key[1])})
+    return tuple(
+        PhaseForecast(role=role.value, phase=phase, seconds=s * scale) for (role, phase), s in sorted(seconds.items())
+    )
+
+
+def _belongs(key: Key, parent: tuple[Role, str]) -> bool:
+    return key[0] is parent[0] and parent_phase(key[1]).value == parent[1]
+
+
+def _refusal(profile: Profile, planned: PlannedWork, change: Change, why: str) -> Forecast:
+    unknown = {"value": math.nan, "source": Source.FORECAST, "note": "refused"}
+    return Forecast(
+        change=change,
+        step_time=Estimate.model_validate({**unknown, "unit": "s"}),
+        ratio=Estimate.model_validate({**unknown, "unit": "x"}),
+        phases=(),
+        lag=planned.lag,
+        memory_fits=None,
+        num_free_parameters=0,
+        profile_hash=content_hash(profile),
+        refused=why,
+    )

@@ -1,0 +1,49 @@
+"""The 80 % interval of a forecast ratio, from everything that is known to be uncertain.
+
+On the log scale, variances add::
+
+    noise of the measurement it will be scored by
+  + ( posterior variance of the moves' residuals          grows with the moves, shrinks with trials
+    + (EXTRAPOLATION_SD x part priced beyond the curves)²
+    + (CONTENTION_SD x change of the overlapped part)²  ) x part that trials have not yet settled
+
+What baseline and candidate share (the same extrapolation, the same overlap) cancels in a ratio and is left out.
+"""
+
+import math
+from dataclasses import dataclass
+
+from steptune.core.change import Change
+from steptune.forecast.model import ModelStep
+from steptune.forecast.residual import Residuals
+from steptune.forecast.step import CONTENTION_SD
+
+Z_80 = 1.2815515655446004
+"""Standard normal quantile that leaves 10 % on each side."""
+
+EXTRAPOLATION_SD = 0.2
+"""Log error of a step priced wholly at twice the largest measured size. Prior, to be replaced by bench."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RatioInterval:
+    """``RatioInterval(low=0.66, mid=0.70, high=0.74)``: candidate / baseline step time, 80 %."""
+
+    low: float
+    mid: float
+    high: float
+
+
+def ratio_interval(
+    *, raw_ratio: float, change: Change, step: ModelStep, baseline: ModelStep, residuals: Residuals, noise: float
+) -> RatioInterval:
+    """Correct a raw ratio by the residuals and put the interval around it. ``noise`` is a log standard deviation."""
+    mid = raw_ratio * math.exp(residuals.log_correction(change))
+    prior_var = residuals.prior_var * len(change.moves)
+    moves_var = residuals.variance(change)
+    unsettled = moves_var / prior_var if prior_var > 0 else 1.0
+    extrapolated = EXTRAPOLATION_SD * abs(step.stretched_frac - baseline.stretched_frac)
+    contended = CONTENTION_SD * abs(step.overlapped_frac - baseline.overlapped_frac)
+    variance = noise**2 + moves_var + unsettled * (extrapolated**2 + contended**2)
+    spread = math.exp(Z_80 * math.sqrt(variance))
+    return RatioInterval(low=mid / spread, mid=mid, high=mid * spread)

@@ -1,0 +1,45 @@
+import math
+
+import pytest
+from forecast_cases import BASELINE, change, decode, learnt, plan, prefill, profile, train
+
+from steptune.core.change import Change
+from steptune.core.event import LearntFrom
+from steptune.core.work import PlannedWork
+from steptune.forecast.forecast import interval_of
+from steptune.forecast.interval import Z_80
+from steptune.forecast.model import fit
+from steptune.forecast.residual import PRIOR_MOVE_SD, learn
+
+NOISE = 0.02
+FASTER = plan(prefill(), decode(x=51), train())
+
+
+def width(planned: PlannedWork, moved: Change, history: tuple[LearntFrom, ...] = ()) -> float:
+    model = fit(profile(), BASELINE)
+    ratio = interval_of(model, model.predict(planned), moved, learn(history, NOISE), NOISE)
+    assert ratio.low < ratio.mid < ratio.high
+    return math.log(ratio.high / ratio.mid) / Z_80
+
+
+def test_the_baseline_is_uncertain_by_the_noise_alone() -> None:
+    assert width(BASELINE, change()) == pytest.approx(NOISE)
+
+
+def test_every_move_adds_its_variance() -> None:
+    assert width(FASTER, change(a=1)) == pytest.approx(math.hypot(NOISE, PRIOR_MOVE_SD))
+    assert width(FASTER, change(a=1, b=1)) == pytest.approx(math.sqrt(NOISE**2 + 2 * PRIOR_MOVE_SD**2))
+
+
+def test_extrapolation_widens() -> None:
+    assert width(plan(prefill(), decode(x=202), train()), change(a=1)) > width(FASTER, change(a=1))
+
+
+def test_overlap_that_the_baseline_does_not_have_widens() -> None:
+    overlapped = plan(*FASTER.items, schedule="one_step_off")
+    assert width(overlapped, change(a=1)) > width(FASTER, change(a=1))
+
+
+def test_informative_trials_narrow() -> None:
+    history = (learnt(0.9, 0.91, a=1), learnt(0.9, 0.9, a=1))
+    assert width(FASTER, change(a=1), history) < width(FASTER, change(a=1)) / 2

@@ -1,0 +1,86 @@
+import time
+
+import pytest
+from forecast_cases import (
+    BASELINE,
+    TOTAL_BYTES,
+    change,
+    decode,
+    handover,
+    learnt,
+    plan,
+    prefill,
+    profile,
+    train,
+)
+
+from steptune.core.change import Change
+from steptune.core.event import LearntFrom
+from steptune.core.work import PlannedWork
+from steptune.forecast.curve import ForecastError
+from steptune.forecast.forecast import forecast_change
+from steptune.forecast.rank import Ranked, rank
+
+HISTORY = (learnt(0.8, 0.82, a=1), learnt(0.7, 0.72, a=1, b=2))
+
+
+def ranked(candidates: list[tuple[Change, PlannedWork]], history: tuple[LearntFrom, ...] = ()) -> list[Ranked]:
+    return rank(
+        profile=profile(),
+        planned_baseline=BASELINE,
+        candidates=candidates,
+        history=history,
+        total_memory_bytes=TOTAL_BYTES,
+        headroom_frac=0.2,
+    )
+
+
+def test_fastest_first_and_the_unpriced_left_out() -> None:
+    candidates = [
+        (change(a=1), plan(prefill(), decode(x=90), train())),
+        (change(b=1), plan(prefill(), decode(), train(recompute=True))),
+        (change(c=1), plan(prefill(), decode(x=30), train())),
+    ]
+    assert [r.index for r in ranked(candidates)] == [2, 0]
+
+
+def test_memory_is_judged_too() -> None:
+    candidates = [(change(a=1), plan(train(), memory_bytes=20e9))]
+    assert [r.memory_fits for r in ranked(candidates)] == [False]
+
+
+def test_a_rank_is_the_forecast_bit_for_bit() -> None:
+    planned = plan(prefill(), decode(x=37), train(count=3), handover(), schedule="one_step_off")
+    moved = change(a=1, c=3)
+    full = forecast_change(
+        profile=profile(),
+        planned_baseline=BASELINE,
+        planned=planned,
+        change=moved,
+        history=HISTORY,
+        total_memory_bytes=TOTAL_BYTES,
+        headroom_frac=0.2,
+    )
+    (short,) = ranked([(moved, planned)], HISTORY)
+    assert (short.ratio.low, short.ratio.mid, short.ratio.high) == (full.ratio.low, full.ratio.value, full.ratio.high)
+
+
+def test_a_baseline_without_prices_is_an_error() -> None:
+    with pytest.raises(ForecastError):
+        rank(
+            profile=profile(costs=()),
+            planned_baseline=BASELINE,
+            candidates=[],
+            history=(),
+            total_memory_bytes=TOTAL_BYTES,
+            headroom_frac=0.2,
+        )
+
+
+def test_two_thousand_candidates_take_well_under_a_second() -> None:
+    # 20,000 candidates must rank within a few seconds on one slow core; CPU time, so that neighbours do not matter
+    items = [decode(x=x, count=1) for x in range(1, 41)]
+    candidates = [(change(a=1, b=i), plan(prefill(), *items, train(count=i))) for i in range(2000)]
+    started = time.process_time()
+    assert len(ranked(candidates, HISTORY)) == 2000
+    assert time.process_time() - started < 0.8
