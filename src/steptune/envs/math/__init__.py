@@ -1,1 +1,1 @@
-"""TODO one line."""
+"""The math workload: problems, their tokens and the verifier."""

@@ -1,0 +1,207 @@
+"""One rollout batch from prompts to completions: who waits, who decodes, who leaves.
+
+::
+
+    waiting rows --admit--> prefill (all prompt tokens but the last) --> slots --decode--> outputs
+                                     ^ or a fork of the group's shared prefill  |
+    waves      (finished rows stay):   the next wave is admitted when the last row of this one is done
+    continuous (finished rows leave):  rows are admitted as soon as enough slots are free
+
+The last prompt token is fed by the first decode iteration, so a row of T completion tokens takes T iterations
+and a newcomer needs no step of its own. A finished row of a wave decodes on as dead weight; what it then
+writes lies behind its end and is cut off by whoever reads the outputs.
+
+Shape letters: n running rows, k admitted rows, U distinct prompts, B rows of the batch, P prompt token,
+T completion token, V vocab.
+"""
+
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from torch import Tensor
+
+from steptune.core.phase import Role, SpanKind
+from steptune.engine.events import Recorder
+from steptune.engine.kv_cache import KVCache
+from steptune.engine.model import Transformer
+from steptune.engine.slots import GENERATED, POSITION, ROW, TOKEN, Slots
+from steptune.engine.types import PromptBatch, RolloutTrace
+
+PREFILL_CHUNK_TOKENS = 8192
+"""Prompt positions computed at once: bounds the activations of a large prefill (about 40 MB at width 128)."""
+
+ADMIT_FRAC = 1 / 16
+"""Free slots, as a part of all, worth a prefill of their own; admitting one by one costs an iteration each."""
+
+Choose = Callable[[Tensor, Slots], tuple[Tensor, Tensor, Tensor]]
+"""(logits [n, V] float32, slots) -> token [n], its log-prob [n], entropy [n]."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """How a batch is to be generated: the rollout's levers, resolved for this batch."""
+
+    num_slots: int
+    share_prefill: bool
+    continuous: bool
+    """Finished rows leave at once."""
+    eos_id: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outputs:
+    """Buffers rows write to; entries at or behind a row's end are meaningless."""
+
+    token_BT: Tensor
+    logprob_BT: Tensor
+    entropy_BT: Tensor
+
+    @staticmethod
+    def empty(num_rows: int, max_len: int, pad_id: int) -> "Outputs":
+        """Return padded buffers."""
+        zeros = torch.zeros(2, num_rows, max_len)
+        return Outputs(token_BT=torch.full((num_rows, max_len), pad_id), logprob_BT=zeros[0], entropy_BT=zeros[1])
+
+
+@final
+class Generation:
+    """Runs one batch; use once."""
+
+    def __init__(
+        self,
+        model: Transformer,
+        cache: KVCache,
+        plan: Plan,
+        prompts: PromptBatch,
+        *,
+        limit_B: Tensor,
+        key_B: Tensor,
+        choose: Choose,
+        outputs: Outputs,
+        recorder: Recorder | None,
+    ) -> None:
+        self._model, self._cache, self._plan, self._prompts = model, cache, plan, prompts
+        self._choose, self._outputs, self._recorder = choose, outputs, recorder
+        self._clock = time.perf_counter if recorder is None else recorder.clock
+        self._head_len = prompts.tokens_BP.shape[1] - 1
+        self._entry_6B = _entry_table(prompts, limit_B, key_B)
+        self._slots = Slots(plan.num_slots)
+        self._num_admitted = 0
+        self._prefix_len = 0
+        self._prefill_tokens = 0
+        self._running: list[int] = []
+        self._seconds = {"prefill": 0.0, "decode": 0.0}
+        self._shared: KVCache | None = None
+        self._prompt_of_B = torch.zeros(0, dtype=torch.int64)
+
+    def run(self) -> RolloutTrace:
+        """Generate every row; return what it cost."""
+        with torch.inference_mode():
+            if self._plan.share_prefill and self._head_len:
+                with self._booked("prefill"):
+                    self._prefill_shared()
+            while self._num_waiting or self._slots.num_running:
+                with self._booked("prefill"):
+                    self._admit()
+                with self._booked("decode"):
+                    self._decode_continuous() if self._plan.continuous else self._decode_wave()
+        return RolloutTrace(
+            prefill_tokens=self._prefill_tokens,
+            decode_iterations=len(self._running),
+            running_I=tuple(self._running),
+            prefill_s=self._seconds["prefill"],
+            decode_s=self._seconds["decode"],
+        )
+
+    @property
+    def _num_waiting(self) -> int:
+        return self._prompts.num_rows - self._num_admitted
+
+    def _prefill_shared(self) -> None:
+        """Compute every distinct prompt once; the rows of a group are adjacent."""
+        group_B = self._prompts.group_B
+        is_first_B = torch.ones_like(group_B, dtype=torch.bool)
+        is_first_B[1:] = group_B[1:] != group_B[:-1]
+        self._prompt_of_B = is_first_B.cumsum(0) - 1
+        tokens_UP = self._prompts.tokens_BP[is_first_B]
+        self._shared = KVCache(self._model.spec, len(tokens_UP), self._head_len, self._cache.data.dtype)
+        self._prefill(tokens_UP, self._shared, first_slot=0)
+
+    def _prefill(self, tokens_kP: Tensor, cache: KVCache, first_slot: int) -> None:
+        position_P = torch.arange(self._head_len)
+        chunk_len = max(1, PREFILL_CHUNK_TOKENS // self._head_len)
+        for start in range(0, len(tokens_kP), chunk_len):
+            chunk_kP = tokens_kP[start : start + chunk_len, : self._head_len]
+            self._model.hidden(chunk_kP, position_P, cache.attend_prompts(first_slot + start))
+            self._prefill_tokens += chunk_kP.numel()
+
+    def _admit(self) -> None:
+        start, first_slot = self._num_admitted, self._slots.num_running
+        end = start + min(self._slots.num_free, self._num_waiting)
+        if end == start:
+            return
+        if self._shared is not None:
+            self._cache.fork(self._shared, self._prompt_of_B[start:end], first_slot, self._head_len)
+        elif self._head_len:
+            self._prefill(self._prompts.tokens_BP[start:end], self._cache, first_slot)
+        self._slots.admit(self._entry_6B[:, start:end])
+        self._num_admitted = end
+        self._measure_prefix()
+
+    def _measure_prefix(self) -> None:
+        self._prefix_len = int(self._slots.line(POSITION).max()) + 1
+
+    def _decode_wave(self) -> None:
+        """Decode until every row of the wave is done; done rows stay."""
+        is_alive_n = torch.ones(self._slots.num_running, dtype=torch.bool)
+        while is_alive_n.any():
+            is_alive_n &= ~self._step()
+        self._slots.clear()
+
+    def _decode_continuous(self) -> None:
+        """Decode until all rows are done or enough slots are free for waiting ones."""
+        admit_at = max(1, int(self._slots.capacity * ADMIT_FRAC))
+        while self._slots.num_running and not (self._num_waiting and self._slots.num_free >= admit_at):
+            done_n = self._step()
+            if done_n.any():
+                source, target = self._slots.retire(done_n)
+                self._cache.move(source, target, self._prefix_len)
+                if self._slots.num_running:
+                    self._measure_prefix()
+
+    def _step(self) -> Tensor:
+        """Decode one token of every running row; return which rows ended with it."""
+        slots = self._slots
+        position_n = slots.line(POSITION)
+        attend = self._cache.attend_tokens(position_n, self._prefix_len)
+        hidden_nD = self._model.hidden(slots.line(TOKEN), position_n, attend)
+        token_n, logprob_n, entropy_n = self._choose(self._model.logits(hidden_nD).float(), slots)
+        row_n, generated_n = slots.line(ROW), slots.line(GENERATED)
+        self._outputs.token_BT[row_n, generated_n] = token_n
+        self._outputs.logprob_BT[row_n, generated_n] = logprob_n
+        self._outputs.entropy_BT[row_n, generated_n] = entropy_n
+        self._running.append(slots.num_running)
+        slots.advance(token_n)
+        self._prefix_len += 1
+        return (token_n == self._plan.eos_id) | slots.is_at_limit()
+
+    @contextmanager
+    def _booked(self, name: str) -> Generator[None]:
+        start_s = self._clock()
+        yield
+        end_s = self._clock()
+        self._seconds[name] += end_s - start_s
+        if self._recorder is not None:
+            self._recorder.add(Role.ROLLOUT, f"rollout/{name}", SpanKind.BUSY, start_s, end_s)
+
+
+def _entry_table(prompts: PromptBatch, limit_B: Tensor, key_B: Tensor) -> Tensor:
+    """Return the slot table lines of every row as it enters: its last prompt token is fed first."""
+    last_B = prompts.lengths_B - 1
+    token_B = prompts.tokens_BP.gather(1, last_B[:, None])[:, 0]
+    rows_B = torch.arange(prompts.num_rows)
+    return torch.stack((rows_B, last_B, torch.zeros_like(rows_B), limit_B, key_B, token_B))

@@ -1,0 +1,255 @@
+"""The rollout side: its own weights in its own number format, and the versioned way in for new ones.
+
+Surprise: with forced lengths the end-of-sequence token is left out of the *draw* until a row's last position,
+but the recorded log-prob is still the policy's own, so that the gap to the trainer stays a gap of kernels.
+
+Shape letters: B rows, P prompt token, T completion token, n running rows, V vocab.
+"""
+
+from collections.abc import Mapping
+from typing import final
+
+import torch
+from torch import Tensor
+
+from steptune.core.errors import HealthError, JobError, explain
+from steptune.core.job import DenseModel
+from steptune.engine.events import Recorder
+from steptune.engine.generation import Choose, Generation, Outputs, Plan
+from steptune.engine.knobs import EngineKnobs
+from steptune.engine.kv_cache import KVCache
+from steptune.engine.model import Transformer
+from steptune.engine.sampling import draw, entropy, noise_keys, uniforms
+from steptune.engine.slots import GENERATED, KEY, LIMIT, ROW, Slots
+from steptune.engine.types import PromptBatch, RolloutBatch, RolloutTrace
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+"""Torch's name of each `rollout_dtype`."""
+
+
+@final
+class RolloutEngine:
+    """Generates completions. It never sees the trainer; weights come in through `load`."""
+
+    def __init__(
+        self,
+        spec: DenseModel,
+        knobs: EngineKnobs,
+        *,
+        vocab_size: int,
+        pad_id: int,
+        eos_id: int,
+        shared: Transformer | None = None,
+    ) -> None:
+        """Make an engine with its own model, or one that reads ``shared`` where it lies (handover `alias`).
+
+        Raises:
+            JobError: sharing is asked for without a module, or in another number format than fp32.
+        """
+        _check_handover(knobs, shared)
+        self.knobs = knobs
+        self.version = 0
+        self._pad_id, self._eos_id = pad_id, eos_id
+        self._is_shared = shared is not None
+        dtype = DTYPES[knobs.rollout_dtype]
+        self._model = shared if shared is not None else Transformer(spec, vocab_size).to(dtype)
+        self._cache = KVCache(spec, 0, 0, dtype)
+
+    def load(self, state: Mapping[str, Tensor], version: int) -> None:
+        """Take over new weights: an in-place cast copy, or only the version where the tensors are shared."""
+        if not self._is_shared:
+            self._model.load_state_dict(state)
+        self.version = version
+
+    def generate(
+        self,
+        prompts: PromptBatch,
+        *,
+        max_completion_len: int,
+        temperature: float,
+        seed: int,
+        forced_lengths_B: Tensor | None = None,
+        greedy: bool = False,
+        recorder: Recorder | None = None,
+    ) -> tuple[RolloutBatch, RolloutTrace]:
+        """Sample one completion per row.
+
+        With ``forced_lengths_B`` row i has exactly that many tokens and counts as finished.
+
+        Raises:
+            JobError: empty prompts, or a length that cannot be.
+            HealthError: the weights give NaN or infinite log-probs.
+        """
+        _check_prompts(prompts)
+        limit_B = _limits(prompts.num_rows, max_completion_len, forced_lengths_B)
+        choose = _sampler(temperature, self._eos_id, is_forced=forced_lengths_B is not None, greedy=greedy)
+        key_B = noise_keys(seed, prompts.problem_B, prompts.sample_B)
+        outputs = Outputs.empty(prompts.num_rows, max_completion_len, self._pad_id)
+        trace = self._run(prompts, limit_B, key_B, choose, outputs, recorder)
+        return self._finish(prompts, outputs, limit_B, is_forced=forced_lengths_B is not None), trace
+
+    def score(self, prompts: PromptBatch, completion_BT: Tensor, lengths_B: Tensor, *, temperature: float) -> Tensor:
+        """Return log-probs [B, T] of given completions, 0 in the padding, through the decode path itself.
+
+        At the weights that sampled them this repeats the recorded log-probs, number format and kernels included.
+
+        Raises:
+            JobError: empty prompts or completions.
+            HealthError: the weights give NaN or infinite log-probs.
+        """
+        _check_prompts(prompts)
+        limit_B = _limits(prompts.num_rows, completion_BT.shape[1], lengths_B)
+        outputs = Outputs.empty(prompts.num_rows, completion_BT.shape[1], self._pad_id)
+        self._run(prompts, limit_B, torch.zeros_like(limit_B), _replayer(completion_BT, temperature), outputs, None)
+        mask_BT = torch.arange(completion_BT.shape[1]) < lengths_B[:, None]
+        return self._checked(outputs.logprob_BT, mask_BT)
+
+    def _run(
+        self,
+        prompts: PromptBatch,
+        limit_B: Tensor,
+        key_B: Tensor,
+        choose: Choose,
+        outputs: Outputs,
+        recorder: Recorder | None,
+    ) -> RolloutTrace:
+        plan = Plan(
+            num_slots=min(self.knobs.rollout_concurrency or prompts.num_rows, prompts.num_rows),
+            share_prefill=self.knobs.share_prefill,
+            continuous=self.knobs.compact_finished,
+            eos_id=self._eos_id,
+        )
+        max_len = prompts.tokens_BP.shape[1] + outputs.token_BT.shape[1]
+        generation = Generation(
+            self._model,
+            self._cache_for(plan.num_slots, max_len),
+            plan,
+            prompts,
+            limit_B=limit_B,
+            key_B=key_B,
+            choose=choose,
+            outputs=outputs,
+            recorder=recorder,
+        )
+        return generation.run()
+
+    def _cache_for(self, num_slots: int, max_len: int) -> KVCache:
+        """Return a cache that is large enough, the last one where it will do."""
+        old = self._cache
+        if old.num_slots < num_slots or old.max_len < max_len:
+            num_slots, max_len = max(num_slots, old.num_slots), max(max_len, old.max_len)
+            self._cache = KVCache(self._model.spec, num_slots, max_len, old.data.dtype)
+        return self._cache
+
+    def _finish(self, prompts: PromptBatch, outputs: Outputs, limit_B: Tensor, *, is_forced: bool) -> RolloutBatch:
+        is_eos_BT = outputs.token_BT == self._eos_id
+        ended_B = is_eos_BT.any(1)
+        end_B = torch.where(ended_B, is_eos_BT.int().argmax(1) + 1, limit_B)
+        lengths_B = torch.minimum(end_B, limit_B)
+        width = int(lengths_B.max())
+        mask_BT = torch.arange(width) < lengths_B[:, None]
+        completion_BT = outputs.token_BT[:, :width].masked_fill(~mask_BT, self._pad_id)
+        last_B = completion_BT.gather(1, lengths_B[:, None] - 1)[:, 0]
+        return RolloutBatch(
+            prompts=prompts,
+            completion_BT=completion_BT,
+            lengths_B=lengths_B,
+            logprobs_BT=self._checked(outputs.logprob_BT[:, :width], mask_BT),
+            versions_BT=torch.where(mask_BT, self.version, -1).int(),
+            finished_B=torch.ones_like(ended_B) if is_forced else last_B == self._eos_id,
+            entropy=float(outputs.entropy_BT[:, :width][mask_BT].mean()),
+        )
+
+    def _checked(self, logprob_BT: Tensor, mask_BT: Tensor) -> Tensor:
+        """Return the log-probs with zeroed padding; refuse NaN and infinity, and forget a cache full of them."""
+        logprob_BT = torch.where(mask_BT, logprob_BT, 0.0)
+        num_bad = int((~logprob_BT.isfinite()).sum())
+        if num_bad:
+            self._cache = KVCache(self._model.spec, 0, 0, self._cache.data.dtype)
+            raise HealthError(
+                explain(
+                    "the rollout's log-probs must be finite",
+                    got=f"{num_bad} of {int(mask_BT.sum())} NaN or infinite",
+                    allowed="finite numbers",
+                    hint="lower `algorithm.lr`; the weights have diverged",
+                )
+            )
+        return logprob_BT
+
+
+def _sampler(temperature: float, eos_id: int, *, is_forced: bool, greedy: bool) -> Choose:
+    """Return keyed sampling from softmax(logits / temperature), or the most likely token."""
+
+    def choose(logits_nV: Tensor, slots: Slots) -> tuple[Tensor, Tensor, Tensor]:
+        logprobs_nV = (logits_nV / temperature).log_softmax(-1)
+        probs_nV = logprobs_nV.exp()
+        entropy_n = -(probs_nV * logprobs_nV).sum(-1)
+        if is_forced:
+            probs_nV[:, eos_id] *= slots.line(GENERATED) + 1 >= slots.line(LIMIT)
+        token_n = probs_nV.argmax(-1) if greedy else draw(probs_nV, uniforms(slots.line(KEY), slots.line(GENERATED)))
+        return token_n, logprobs_nV.gather(1, token_n[:, None])[:, 0], entropy_n
+
+    return choose
+
+
+def _replayer(completion_BT: Tensor, temperature: float) -> Choose:
+    """Return a choice that follows given completions."""
+
+    def choose(logits_nV: Tensor, slots: Slots) -> tuple[Tensor, Tensor, Tensor]:
+        logprobs_nV = (logits_nV / temperature).log_softmax(-1)
+        token_n = completion_BT[slots.line(ROW), slots.line(GENERATED)]
+        return token_n, logprobs_nV.gather(1, token_n[:, None])[:, 0], entropy(logprobs_nV)
+
+    return choose
+
+
+def _limits(num_rows: int, max_len: int, forced_lengths_B: Tensor | None) -> Tensor:
+    if max_len < 1:
+        raise JobError(
+            explain("`max_completion_len` must be positive", got=max_len, allowed="1 or more", hint="use 40")
+        )
+    if forced_lengths_B is None:
+        return torch.full((num_rows,), max_len)
+    if forced_lengths_B.shape != (num_rows,) or forced_lengths_B.min() < 1 or forced_lengths_B.max() > max_len:
+        raise JobError(
+            explain(
+                "every rollout needs one completion length",
+                got=f"{tuple(forced_lengths_B.shape)} lengths for {num_rows} rows",
+                allowed=f"one per row, each 1 to {max_len}",
+                hint="replay lengths recorded from the same job",
+            )
+        )
+    return forced_lengths_B.long()
+
+
+def _check_prompts(prompts: PromptBatch) -> None:
+    if prompts.num_rows == 0 or int(prompts.lengths_B.min()) < 1:
+        raise JobError(
+            explain(
+                "a rollout needs prompts",
+                got=f"{prompts.num_rows} rows of shape {tuple(prompts.tokens_BP.shape)}",
+                allowed="one or more rows of at least one token",
+                hint="begin prompts with the BOS token",
+            )
+        )
+
+
+def _check_handover(knobs: EngineKnobs, shared: Transformer | None) -> None:
+    if (knobs.handover == "alias") != (shared is not None):
+        raise JobError(
+            explain(
+                "a module is shared with the rollout under handover `alias` and under no other",
+                got=f"handover `{knobs.handover}`, {'a' if shared is not None else 'no'} module",
+                allowed="`alias` with a module, `copy` or `file` without",
+                hint="use handover `copy`",
+            )
+        )
+    if knobs.handover == "alias" and knobs.rollout_dtype != "fp32":
+        raise JobError(
+            explain(
+                "handover `alias` shares the trainer's fp32 tensors",
+                got=f"rollout_dtype {knobs.rollout_dtype}",
+                allowed="fp32",
+                hint="use handover `copy` with this rollout_dtype",
+            )
+        )

@@ -1,0 +1,128 @@
+"""Arithmetic and word problems with integer answers, made on demand.
+
+Training and validation can never share a problem: a hash of the *expression* (operands, order and names
+ignored) decides which side a problem belongs to, so `3+8`, `8+3` and a story about 3 and 8 apples are one.
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from steptune.core.errors import JobError, explain
+from steptune.envs.math.draws import Draws
+from steptune.envs.math.expressions import Expression, long_sum, pair, product, running_sum
+from steptune.envs.math.stories import product_story, sum_story
+
+VALIDATION_SHARE = 5
+"""One expression in this many belongs to validation: enough for 2,000 distinct problems at every level."""
+
+MAX_DRAWS = 2000
+"""Draws for one problem before its level is called exhausted; a fresh side needs about 5."""
+
+
+class Side(Enum):
+    """Which stream a problem belongs to. The value separates the streams of random numbers."""
+
+    TRAIN = 0
+    VALIDATION = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Problem:
+    """One question and its answer.
+
+    Example: ``Problem(text="3+8+5=", answer=16, demonstration="11,16#16", level=2)``.
+    """
+
+    text: str
+    """The prompt."""
+    answer: int
+    demonstration: str
+    """A worked completion that ends in ``#`` and the answer."""
+    level: int
+    """1 (a pair) to 4 (long sums)."""
+
+
+Maker = Callable[[Draws], tuple[Expression, str]]
+"""Draws an expression and the text that asks for it."""
+
+
+def _plain(make: Callable[[Draws], Expression]) -> Maker:
+    def maker(draws: Draws) -> tuple[Expression, str]:
+        expression = make(draws)
+        return expression, f"{expression.text}="
+
+    return maker
+
+
+MAKERS: Final[dict[int, tuple[Maker, ...]]] = {
+    1: (_plain(pair),),
+    2: (_plain(running_sum),),
+    3: (_plain(product), sum_story, product_story),
+    4: (_plain(long_sum),),
+}
+"""Kinds of problem at each level, equally likely."""
+
+
+def train_problem(workload_seed: int, index: int, levels: Sequence[int]) -> Problem:
+    """Return problem ``index`` of the training stream; levels are drawn uniformly.
+
+    Raises:
+        JobError: a level does not exist.
+    """
+    _check_levels(levels)
+    draws = Draws(workload_seed, Side.TRAIN.value, index)
+    return _draw(draws, draws.choice(levels), Side.TRAIN, set())
+
+
+def validation_problems(num: int, seed: int, levels: Sequence[int]) -> tuple[Problem, ...]:
+    """Return ``num`` distinct validation problems, levels taking turns.
+
+    Raises:
+        JobError: a level does not exist, or has fewer distinct validation problems than asked for.
+    """
+    _check_levels(levels)
+    seen: set[str] = set()
+    return tuple(
+        _draw(Draws(seed, Side.VALIDATION.value, i), levels[i % len(levels)], Side.VALIDATION, seen) for i in range(num)
+    )
+
+
+def side_of(key: str) -> Side:
+    """Return the side that the expression with canonical text ``key`` belongs to."""
+    digest = hashlib.sha256(key.encode()).digest()
+    return Side.VALIDATION if int.from_bytes(digest[:8], "big") % VALIDATION_SHARE == 0 else Side.TRAIN
+
+
+def _draw(draws: Draws, level: int, side: Side, seen: set[str]) -> Problem:
+    for _ in range(MAX_DRAWS):
+        expression, text = draws.choice(MAKERS[level])(draws)
+        if side_of(expression.key) is not side or expression.key in seen:
+            continue
+        if side is Side.VALIDATION:
+            seen.add(expression.key)
+        demonstration = f"{expression.working}#{expression.answer}"
+        return Problem(text=text, answer=expression.answer, demonstration=demonstration, level=level)
+    raise JobError(
+        explain(
+            f"`workload.levels` has too few distinct problems at level {level}",
+            got=f"{len(seen)} found so far",
+            allowed="as many as `workload.num_validation` asks of each level",
+            hint="lower `workload.num_validation` or add a level",
+        )
+    )
+
+
+def _check_levels(levels: Sequence[int]) -> None:
+    unknown = [level for level in levels if level not in MAKERS]
+    if unknown or not levels:
+        raise JobError(
+            explain(
+                "`workload.levels` must name existing levels",
+                got=list(levels),
+                allowed=f"one or more of {sorted(MAKERS)}",
+                hint="use [1, 2, 3]",
+            )
+        )

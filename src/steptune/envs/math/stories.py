@@ -1,0 +1,61 @@
+"""Two-step word problems. A story is one expression in words, so it shares that expression's side."""
+
+from typing import Final
+
+from steptune.envs.math.draws import Draws
+from steptune.envs.math.expressions import FACTOR_MAX, TERM_MAX, Expression, product_key, sum_key
+
+NAMES: Final = ("Ann", "Ben", "Eva", "Kim", "Leo", "Mia", "Sam", "Tom")
+THINGS: Final = (" apples", " books", " cards", " coins", " eggs", " pens", " shells", " stamps")
+GAINS: Final = ("buys ", "finds ", "gets ")
+LOSSES: Final = ("loses ", "sells ", "uses ")
+HAS: Final = " has "
+BOXES: Final = " boxes of "
+THEN: Final = ", "
+AND: Final = " and "
+QUESTION: Final = ". How many?"
+
+STORY_PIECES: Final = (*NAMES, *THINGS, *GAINS, *LOSSES, HAS, BOXES, THEN, AND, QUESTION)
+"""Every phrase a story is made of, as the tokenizer knows it."""
+
+START_MAX = 40
+"""Largest number of things a story starts with."""
+
+BOX_MAX = 20
+"""Most things in one box."""
+
+
+def sum_story(draws: Draws) -> tuple[Expression, str]:
+    """Draw ``Tom has 12 apples, buys 5 and loses 3. How many?`` with its expression."""
+    start = draws.between(TERM_MAX + 1, START_MAX)
+    first, second = _event(draws), _event(draws)
+    while start + first + second < 0:
+        second = _event(draws)
+    middle, answer = start + first, start + first + second
+    working = f"{start}{first:+d}={middle},{middle}{second:+d}={answer}"
+    expression = Expression(
+        text=f"{start}{first:+d}{second:+d}", key=sum_key([start, first, second]), working=working, answer=answer
+    )
+    text = f"{draws.choice(NAMES)}{HAS}{start}{draws.choice(THINGS)}{THEN}{_told(draws, first)}{AND}"
+    return expression, f"{text}{_told(draws, second)}{QUESTION}"
+
+
+def product_story(draws: Draws) -> tuple[Expression, str]:
+    """Draw ``Tom has 4 boxes of 12 apples and loses 3. How many?`` with its expression."""
+    boxes, size = draws.between(2, FACTOR_MAX), draws.between(11, BOX_MAX)
+    event = _event(draws)
+    full, answer = boxes * size, boxes * size + event
+    working = f"{boxes}*{size}={full},{full}{event:+d}={answer}"
+    key = product_key(boxes, size, event)
+    expression = Expression(text=f"{boxes}*{size}{event:+d}", key=key, working=working, answer=answer)
+    things = f"{boxes}{BOXES}{size}{draws.choice(THINGS)}"
+    return expression, f"{draws.choice(NAMES)}{HAS}{things}{AND}{_told(draws, event)}{QUESTION}"
+
+
+def _event(draws: Draws) -> int:
+    """Draw a signed change; never more than the smallest start holds."""
+    return draws.choice((1, -1)) * draws.between(1, TERM_MAX)
+
+
+def _told(draws: Draws, event: int) -> str:
+    return f"{draws.choice(GAINS if event > 0 else LOSSES)}{abs(event)}"
