@@ -18,7 +18,7 @@ class Record(BaseModel):
 
 def canonical_json(record: Record) -> str:
     """Return the one JSON text of ``record`` that hashes are taken of (sorted keys, no spaces)."""
-    return json.dumps(record.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+    return json.dumps(json.loads(record.model_dump_json()), sort_keys=True, separators=(",", ":"))
 
 
 def content_hash(record: Record) -> str:
