@@ -1,1 +1,1 @@
-"""TODO one line."""
+"""Files: job files in, run folders in and out. Everything a session must not lose passes through here."""

@@ -1,0 +1,92 @@
+"""Combinations of settings that no run can have, however legal each one is. Pure: no file is read here."""
+
+import re
+from collections.abc import Iterator
+
+from steptune.core.job import AlgorithmSpec, DenseModel, JobSpec
+from steptune.store.job_mistakes import Mistake
+
+NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""Job names become folder names: no separators, no leading dot, short enough for every file system."""
+
+
+def impossible(job: JobSpec) -> list[Mistake]:
+    """Return every combination in ``job`` that cannot run."""
+    return [*_name(job.name), *_model(job.model), *_algorithm(job.algorithm)]
+
+
+def _name(name: str) -> Iterator[Mistake]:
+    if not NAME_PATTERN.fullmatch(name):
+        yield Mistake.of(
+            "name",
+            what="{key} in {where} cannot name a folder",
+            got=repr(name),
+            allowed="1 to 64 letters, digits, `.`, `_` or `-`, the first a letter or digit",
+            hint='use something like "math-dense"',
+        )
+
+
+def _model(model: DenseModel) -> Iterator[Mistake]:
+    width, heads, kv_heads = model.d_model, model.num_heads, model.num_kv_heads
+    if width % heads:
+        yield Mistake.of(
+            "model.d_model",
+            "model.num_heads",
+            what="{key} in {where} must be a multiple of `model.num_heads`",
+            got=f"{width} and {heads}",
+            allowed=f"multiples of {heads}",
+            hint=f"use {_multiples(width, 2 * heads)}",
+        )
+    elif (width // heads) % 2:
+        yield Mistake.of(
+            "model.d_model",
+            "model.num_heads",
+            what="{key} / `model.num_heads` in {where} must be even, because rotary positions turn pairs",
+            got=f"{width} / {heads} = {width // heads}",
+            allowed="an even head width",
+            hint=f"use `model.d_model` = {_multiples(width, 2 * heads)}",
+        )
+    if heads % kv_heads:
+        yield Mistake.of(
+            "model.num_heads",
+            "model.num_kv_heads",
+            what="{key} in {where} must be a multiple of `model.num_kv_heads`",
+            got=f"{heads} and {kv_heads}",
+            allowed="whole groups of query heads per key/value head",
+            hint=f"use `model.num_kv_heads` = {max(d for d in range(1, min(heads, kv_heads) + 1) if heads % d == 0)}",
+        )
+
+
+def _algorithm(algorithm: AlgorithmSpec) -> Iterator[Mistake]:
+    if algorithm.num_updates > algorithm.prompts_per_step:
+        yield Mistake.of(
+            "algorithm.num_updates",
+            "algorithm.prompts_per_step",
+            what="{key} in {where} must leave each optimizer step at least one prompt",
+            got=f"{algorithm.num_updates} updates of {algorithm.prompts_per_step} prompts",
+            allowed=f"1 to {algorithm.prompts_per_step}",
+            hint=f"use {algorithm.prompts_per_step} or fewer",
+        )
+    if algorithm.overlong_buffer_len >= algorithm.max_completion_len:
+        yield Mistake.of(
+            "algorithm.overlong_buffer_len",
+            "algorithm.max_completion_len",
+            what="{key} in {where} must be shorter than `algorithm.max_completion_len`",
+            got=f"{algorithm.overlong_buffer_len} and {algorithm.max_completion_len}",
+            allowed=f"0 to {algorithm.max_completion_len - 1}",
+            hint=f"DAPO uses a fifth of the limit: {algorithm.max_completion_len // 5}",
+        )
+    if algorithm.dual_clip is not None and algorithm.dual_clip <= 1:
+        yield Mistake.of(
+            "algorithm.dual_clip",
+            what="{key} in {where} would keep every negative advantage from teaching (verl asserts the same)",
+            got=algorithm.dual_clip,
+            allowed="more than 1, or left out",
+            hint="the usual value is 3.0",
+        )
+
+
+def _multiples(near: int, of: int) -> str:
+    """Name the multiples of ``of`` on both sides of ``near``, without zero."""
+    below = near // of * of
+    return " or ".join(str(m) for m in (below, below + of) if m)

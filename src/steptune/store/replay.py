@@ -1,0 +1,170 @@
+"""Rebuilds what a session knows from its journal, for `--resume` and for the report. Pure.
+
+It also holds the order of events to the drawing in `core.event`: a forecast that stands after its trial, a trial
+that ends without having started, or an event before the start is refused even where every hash is right.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from steptune.core.bottleneck import Bottleneck
+from steptune.core.decision import Decision
+from steptune.core.errors import StoreError, explain
+from steptune.core.event import (
+    Confirmed,
+    Decided,
+    Diagnosed,
+    Event,
+    Forecasted,
+    Profiled,
+    Proposed,
+    RewardTested,
+    SessionEnded,
+    SessionResumed,
+    SessionStarted,
+    TrialEnded,
+    TrialStarted,
+    Waterfall,
+)
+from steptune.core.profile import Profile
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SessionState:
+    """What is known after some events. Everything not reached yet is None or empty."""
+
+    started: SessionStarted | None = None
+    num_resumes: int = 0
+    baseline: Profile | None = None
+    tuned: Profile | None = None
+    bottlenecks: tuple[Bottleneck, ...] | None = None
+    proposed: Proposed | None = None
+    forecasts: Mapping[int, Forecasted] = field(default_factory=dict[int, Forecasted])
+    """Latest forecast of each trial number."""
+    waterfall_forecasts: Mapping[int, Forecasted] = field(default_factory=dict[int, Forecasted])
+    """Latest forecast of each row of the waterfall."""
+    running: tuple[TrialStarted, ...] = ()
+    """Trials that started and have no result: after a crash, the ones to run again."""
+    ended: tuple[TrialEnded, ...] = ()
+    """Trials with a result, in the order they ended."""
+    reward_tests: tuple[RewardTested, ...] = ()
+    waterfall: Waterfall | None = None
+    confirmed: Confirmed | None = None
+    decision: Decision | None = None
+    session_ended: SessionEnded | None = None
+    """None again after a resume."""
+    cost_wall_s: float = 0.0
+    """Wall seconds of everything that has a result; what a killed trial used is not in it."""
+    cost_device_s: float = 0.0
+    """Device seconds of everything that has a result."""
+
+    @property
+    def running_numbers(self) -> tuple[int, ...]:
+        """Numbers of the trials that started and have no result."""
+        return tuple(trial.number for trial in self.running)
+
+    @property
+    def ended_numbers(self) -> tuple[int, ...]:
+        """Numbers of the trials that have a result."""
+        return tuple(event.trial.number for event in self.ended)
+
+
+def fold(events: Iterable[Event]) -> SessionState:
+    """Return the state after ``events``, in order.
+
+    Raises:
+        StoreError: an event stands where it cannot; names its line.
+    """
+    state = SessionState()
+    for number, event in enumerate(events, 1):
+        if problem := _misplaced(state, event):
+            what = f"line {number} of the journal cannot stand where it does"
+            hint = "the run folder was not written by a session; start a new run"
+            raise StoreError(explain(what, got=f"{event.kind}: {problem}", allowed="the order of a session", hint=hint))
+        state = _after(state, event)
+    return state
+
+
+def _misplaced(state: SessionState, event: Event) -> str | None:
+    """Return why ``event`` cannot follow, or None."""
+    if (state.started is None) != isinstance(event, SessionStarted):
+        return "a session starts once, and first"
+    if state.session_ended is not None and not isinstance(event, SessionResumed):
+        return "the session has ended"
+    begun = (*state.running_numbers, *state.ended_numbers)
+    match event:
+        case Forecasted(purpose="trial", trial_number=number) if number in begun:
+            return f"the forecast of trial {number} is written after the trial started"
+        case Forecasted(purpose="waterfall", trial_number=number) if state.waterfall is not None:
+            return f"the forecast of row {number} is written after the waterfall"
+        case TrialStarted(number=number) if number in begun:
+            return f"trial {number} started before"
+        case TrialStarted(number=number) if number not in state.forecasts:
+            return f"trial {number} has no forecast"
+        case TrialEnded(trial=trial) if trial.number not in state.running_numbers:
+            return f"trial {trial.number} is not running"
+        case TrialEnded(trial=trial) if not trial.state.is_terminal:
+            return f"trial {trial.number} has ended as `{trial.state}`, which is no result"
+        case SessionResumed(abandoned_trials=abandoned) if set(abandoned) != set(state.running_numbers):
+            return f"it abandons trials {list(abandoned)}, running are {list(state.running_numbers)}"
+        case _:
+            return None
+
+
+def _after(state: SessionState, event: Event) -> SessionState:
+    match event:
+        case SessionStarted() | SessionResumed() | SessionEnded():
+            return _after_boundary(state, event)
+        case Diagnosed():
+            return replace(state, bottlenecks=event.bottlenecks)
+        case Proposed():
+            return replace(state, proposed=event)
+        case Forecasted():
+            return _after_forecast(state, event)
+        case TrialStarted():
+            return replace(state, running=(*state.running, event))
+        case Decided():
+            return replace(state, decision=event.decision)
+        case Profiled() | TrialEnded() | RewardTested() | Waterfall() | Confirmed():
+            return _after_measurement(state, event)
+
+
+def _after_boundary(state: SessionState, event: SessionStarted | SessionResumed | SessionEnded) -> SessionState:
+    match event:
+        case SessionStarted():
+            return replace(state, started=event)
+        case SessionResumed():
+            return replace(state, num_resumes=state.num_resumes + 1, running=(), session_ended=None)
+        case SessionEnded():
+            return replace(state, session_ended=event)
+
+
+def _after_forecast(state: SessionState, event: Forecasted) -> SessionState:
+    if event.purpose == "waterfall":
+        return replace(state, waterfall_forecasts={**state.waterfall_forecasts, event.trial_number: event})
+    return replace(state, forecasts={**state.forecasts, event.trial_number: event})
+
+
+def _after_measurement(
+    state: SessionState, event: Profiled | TrialEnded | RewardTested | Waterfall | Confirmed
+) -> SessionState:
+    cost = event.trial if isinstance(event, TrialEnded) else event
+    state = replace(
+        state,
+        cost_wall_s=state.cost_wall_s + cost.cost_wall_s,
+        cost_device_s=state.cost_device_s + cost.cost_device_s,
+    )
+    match event:
+        case Profiled(label="baseline"):
+            return replace(state, baseline=event.profile)
+        case Profiled():
+            return replace(state, tuned=event.profile)
+        case TrialEnded():
+            running = tuple(trial for trial in state.running if trial.number != event.trial.number)
+            return replace(state, running=running, ended=(*state.ended, event))
+        case RewardTested():
+            return replace(state, reward_tests=(*state.reward_tests, event))
+        case Waterfall():
+            return replace(state, waterfall=event)
+        case Confirmed():
+            return replace(state, confirmed=event)
