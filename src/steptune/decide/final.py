@@ -23,19 +23,20 @@ from steptune.core.verdict import Verdict
 from steptune.decide.break_even import break_even_step
 from steptune.decide.gain import Gain, interval_of, judge_gain
 from steptune.decide.owed import OWED_AT_DECISION, REWARD, absent, failures, undecided
+from steptune.decide.trial import Judged
 from steptune.stats.noise import noise_band_frac
 
 NOTHING_CHANGED = Change(moves=(), effect=Effect.NONE, restart=Restart.HOT)
 """The change of a NO_CHANGE decision."""
 
-Judged = tuple[Outcome, tuple[str, ...]]
-"""An outcome and its reasons, one sentence each."""
-
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Costs:
-    """What tuning took and what it saves: ``Costs(wall_s=540, device_s=1080, baseline_step_s=1.02, tuned_step_s=0.36)``."""
+    """What tuning took and what it saves, in seconds.
+
+    Example: ``Costs(wall_s=540, device_s=1080, baseline_step_s=1.02, tuned_step_s=0.36)``.
+    """
 
     wall_s: float
     device_s: float

@@ -1,7 +1,8 @@
 """Which guards a change owes, by what it may touch; rule 5 of the design page as two tables.
 
-Nothing is owed for speed alone: even a change of effect *none* owes equal work, memory and the same-weights
-gap, because rollout-side moves are not seen by the trainer's update parity. A FAIL counts whether owed or not.
+Even a change of effect *none* owes what its steps show anyway: equal work, memory, the same-weights gap (the
+trainer's update parity does not see rollout-side moves), entropy and gradient norm (a NaN run may be fast). A
+FAIL counts whether owed or not.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +14,7 @@ REWARD = "reward"
 """The one guard whose INCONCLUSIVE makes a decision provisional instead of refusing it."""
 
 OWED_AT_TRIAL: dict[Effect, tuple[str, ...]] = {
-    Effect.NONE: ("same_work", "memory", "mismatch"),
+    Effect.NONE: ("same_work", "memory", "mismatch", "entropy"),
     Effect.PRECISION: ("same_work", "memory", "mismatch", "entropy"),
     Effect.STALENESS: ("same_work", "memory", "mismatch", "entropy", "off_policy"),
 }

@@ -59,10 +59,9 @@ def _judge_speed(trial: Trial, noise: NoiseFloor) -> Judged:
         return Outcome.REJECT, (f"the ratio is missing a part or impossible: {trial.ratio}",)
     value, low, high = interval
     text = f"ratio to the incumbent {trial.ratio}, noise band {band_frac:.1%}"
-    match judge_gain(value=value, low=low, high=high, band_frac=band_frac):
-        case Gain.WINS:
-            return Outcome.ADOPT, (f"faster beyond the noise: {text}",)
-        case Gain.LOSES:
-            return Outcome.REJECT, (f"{'slower' if low > 1 else 'no gain above the noise'}: {text}",)
-        case Gain.UNSETTLED:
-            return Outcome.EXTEND, (f"not settled: {text}",)
+    gain = judge_gain(value=value, low=low, high=high, band_frac=band_frac)
+    if gain is Gain.UNSETTLED:
+        return Outcome.EXTEND, (f"not settled: {text}",)
+    if gain is Gain.WINS:
+        return Outcome.ADOPT, (f"faster beyond the noise: {text}",)
+    return Outcome.REJECT, (f"{'slower' if low > 1 else 'no gain above the noise'}: {text}",)

@@ -18,7 +18,7 @@ NAME = "entropy"
 """Name in verdicts."""
 
 MIN_ENTROPY_RATIO = 0.5
-"""Smallest healthy candidate / baseline entropy: a few steps from equal weights move it by per cents, collapse by 10x."""
+"""Smallest healthy candidate / baseline entropy: a few steps from equal weights move it by per cents."""
 
 MAX_GRAD_NORM_RATIO = 3.0
 """Largest healthy candidate / baseline gradient norm, and its inverse the smallest: steps of one run differ by less."""

@@ -9,7 +9,7 @@ from steptune.core.estimate import Source
 from steptune.core.verdict import Verdict
 from steptune.guard.judge import combined, held, unknown
 from steptune.stats.finite import finite_or_none
-from steptune.stats.ratio import paired_ratios, ratio_interval
+from steptune.stats.ratio import ratio_interval
 
 NAME = "length"
 """Name in verdicts."""
@@ -34,7 +34,7 @@ def check_length(*, baseline_len_S: Sequence[float | None], candidate_len_S: Seq
     baseline, candidate = finite_or_none(baseline_len_S), finite_or_none(candidate_len_S)
     if baseline is None or candidate is None or min(*baseline, *candidate) <= 0:
         return combined(NAME, [unknown("a mean length is missing or not above zero")], limit=limit)
-    ratio = ratio_interval(paired_ratios(candidate, baseline))
+    ratio = ratio_interval(candidate, baseline)
     text = f"completions {ratio.value:.3g} times as long ({ratio.low:.3g} to {ratio.high:.3g}, n={ratio.n})"
     is_inside = ratio.low >= 1 / MAX_LENGTH_RATIO and ratio.high <= MAX_LENGTH_RATIO
     is_outside = ratio.high < 1 / MAX_LENGTH_RATIO or ratio.low > MAX_LENGTH_RATIO

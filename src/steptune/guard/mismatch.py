@@ -42,7 +42,13 @@ MAX_CHANCE = 0.05
 def check_mismatch(
     candidate: Sequence[Observation], baseline: Sequence[Observation], *, max_mismatch_k3: float
 ) -> Verdict:
-    """Judge the same-weights gap of the candidate's steps; ``max_mismatch_k3`` is the owner's limit, nats per token."""
+    """Judge the same-weights gap of the candidate's steps.
+
+    Args:
+        candidate: kept steps in order.
+        baseline: steps of the job's *baseline*; the incumbent's would let the gap creep up trial by trial.
+        max_mismatch_k3: the owner's limit, in nats per token.
+    """
     limit = (
         f"median k3 at most {max_mismatch_k3:g} nat, mean exp|Δ| at most {MAX_MULT_PROB_ERROR} or baseline "
         f"+ {MULT_PROB_ERROR_RISE}, ESS at least {MIN_ESS_FRAC}, no growth above {MAX_GROWTH_FRAC:.0%} in "

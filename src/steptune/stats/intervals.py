@@ -65,3 +65,15 @@ def paired_interval(
         ValueError: the lists differ in length, have fewer than two pairs, or hold a value that is not finite.
     """
     return mean_interval([c - b for c, b in zip(candidate, baseline, strict=True)], confidence)
+
+
+def mean_estimate(values: Sequence[float], unit: str) -> Estimate:
+    """Return the mean of measured values as an Estimate, with its 95 % interval from two values on.
+
+    Raises:
+        ValueError: no value, or one that is not finite.
+    """
+    kept = require_finite(values, at_least=1)
+    if len(kept) == 1:
+        return Estimate(value=kept[0], unit=unit, source=Source.MEASURED, n=1)
+    return mean_interval(kept).estimate(unit=unit, source=Source.MEASURED)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from steptune.core.estimate import Source
 from steptune.core.profile import NoiseFloor
 from steptune.stats.finite import finite_or_none, require_finite
-from steptune.stats.ratio import paired_ratios, ratio_interval
+from steptune.stats.ratio import ratio_interval
 
 MAD_TO_SD = 1.4826
 """1 / Φ⁻¹(3/4): median absolute deviation times this estimates the sd of a normal sample."""
@@ -63,7 +63,7 @@ def noise_floor(a_s: Sequence[float], a_prime_s: Sequence[float]) -> NoiseFloor:
     Raises:
         ValueError: fewer than two pairs, unequal lengths, or a time that is not finite and above zero.
     """
-    ratio = ratio_interval(paired_ratios(a_s, a_prime_s))
+    ratio = ratio_interval(a_s, a_prime_s)
     cvs = [within_launch_cv(times) for times in (a_s, a_prime_s)]
     return NoiseFloor(
         within_launch_cv=math.sqrt(statistics.fmean(cv * cv for cv in cvs)),

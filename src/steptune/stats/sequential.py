@@ -34,11 +34,16 @@ def sequential_interval(values: Sequence[float], *, max_looks: int, confidence: 
 
 
 def sequential_ratio_interval(
-    ratios: Sequence[float], *, max_looks: int, confidence: float = DEFAULT_CONFIDENCE
+    candidate: Sequence[float],
+    incumbent: Sequence[float],
+    *,
+    max_looks: int,
+    confidence: float = DEFAULT_CONFIDENCE,
 ) -> Interval:
-    """Return the interval of the paired ratios so far, valid at every one of ``max_looks`` looks together.
+    """Return candidate / incumbent over the paired blocks so far, valid at every one of ``max_looks`` looks.
 
     Raises:
         ValueError: as `ratio_interval`, or ``max_looks`` below one.
     """
-    return replace(ratio_interval(ratios, look_confidence(max_looks, confidence)), confidence=confidence)
+    single_look = ratio_interval(candidate, incumbent, look_confidence(max_looks, confidence))
+    return replace(single_look, confidence=confidence)

@@ -6,7 +6,6 @@ function, evaluated by its continued fraction (DLMF 8.17.4, 8.17.22, https://dlm
 
 import math
 from functools import lru_cache
-from itertools import count
 
 CONVERGED = 1e-15
 """Relative step at which the continued fraction has settled (a few units of double rounding)."""
@@ -25,14 +24,14 @@ def _fraction_term(a: float, b: float, x: float, index: int) -> float:
 
 def _beta_fraction(a: float, b: float, x: float) -> float:
     """Return 1 + d1/(1 + d2/(1 + ...)) by Lentz's method. Converges fast for x < (a+1)/(a+b+2)."""
-    value, c, d = 1.0, 1.0, 0.0
-    for index in count(1):
+    value, c, d, step, index = 1.0, 1.0, 0.0, 0.0, 0
+    while abs(step - 1.0) >= CONVERGED:
+        index += 1
         term = _fraction_term(a, b, x, index)
         d = 1.0 / (1.0 + term * d)
         c = 1.0 + term / c
-        value *= c * d
-        if abs(c * d - 1.0) < CONVERGED:
-            break
+        step = c * d
+        value *= step
     return value
 
 

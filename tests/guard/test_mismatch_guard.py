@@ -1,0 +1,117 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from observation_factory import gap, steps, steps_with, steps_with_k3
+
+from steptune.core.trial import Observation
+from steptune.core.verdict import Judgement, Verdict
+from steptune.guard.mismatch import check_mismatch
+
+LIMIT = 1e-3
+
+
+def judged(candidate: list[Observation], baseline: list[Observation] | None = None) -> Verdict:
+    return check_mismatch(candidate, steps() if baseline is None else baseline, max_mismatch_k3=LIMIT)
+
+
+def test_a_small_steady_gap_passes_and_the_median_is_reported() -> None:
+    verdict = judged(steps_with_k3([1e-5, 3e-5, 2e-5, 9e-5, 1e-5]))
+    assert verdict.judgement is Judgement.PASS
+    assert verdict.measured is not None
+    assert verdict.measured.value == 2e-5
+    assert (verdict.measured.low, verdict.measured.high, verdict.measured.n) == (1e-5, 9e-5, 5)
+
+
+def test_a_gap_above_the_limit_fails() -> None:
+    # fp8 rollout of a 35B model, measured by NeMo RL: 0.0024 to 0.0031
+    verdict = judged(steps_with_k3([2.4e-3, 3.1e-3, 2.6e-3, 2.5e-3]))
+    assert verdict.judgement is Judgement.FAIL
+    assert "median k3 0.0026" in verdict.because
+
+
+def test_one_wild_step_does_not_move_the_level() -> None:
+    assert judged(steps_with_k3([1e-5, 1e-5, 5e-2, 1e-5, 1e-5])).judgement is Judgement.PASS
+
+
+def test_a_mean_multiplicative_error_above_five_percent_fails_even_with_a_small_k3() -> None:
+    verdict = judged(steps(mismatch=gap(mult_prob_error=1.06)))
+    assert verdict.judgement is Judgement.FAIL
+    assert "exp|Δ| 1.06" in verdict.because
+
+
+def test_a_high_baseline_error_leaves_room_of_two_percent_and_no_more() -> None:
+    high_baseline = steps(mismatch=gap(mult_prob_error=1.08))
+    assert judged(steps(mismatch=gap(mult_prob_error=1.095)), high_baseline).judgement is Judgement.PASS
+    assert judged(steps(mismatch=gap(mult_prob_error=1.105)), high_baseline).judgement is Judgement.FAIL
+
+
+def test_one_step_with_a_heavy_tail_fails_although_the_level_is_fine() -> None:
+    gaps = [gap()] * 7 + [gap(ess_frac=0.2)]
+    verdict = judged(steps_with("mismatch", gaps))
+    assert verdict.judgement is Judgement.FAIL
+    assert "ESS 0.2" in verdict.because
+
+
+def test_growth_of_45_percent_in_8_steps_fails_from_a_fine_start() -> None:
+    # report V29: fp8 tensorwise grows 45 % in 8 steps, bf16 12 % and is fine
+    fp8 = steps_with_k3([2e-4 * (1 + 0.45 * i / 8) for i in range(12)])
+    bf16 = steps_with_k3([2e-4 * (1 + 0.12 * i / 8) for i in range(12)])
+    assert judged(fp8).judgement is Judgement.FAIL
+    assert "grows" in judged(fp8).because
+    assert judged(bf16).judgement is Judgement.PASS
+
+
+def test_growth_that_the_baseline_shows_as_well_is_not_the_candidates_fault() -> None:
+    growing = steps_with_k3([2e-4 * (1 + 0.45 * i / 8) for i in range(12)])
+    assert judged(growing, growing).judgement is Judgement.PASS
+
+
+def test_growth_far_below_the_limit_is_rounding() -> None:
+    assert judged(steps_with_k3([1e-12 * 2**i for i in range(8)])).judgement is Judgement.PASS
+
+
+def test_bit_identical_arms_with_a_gap_of_zero_pass() -> None:
+    identical = steps(mismatch=gap(0.0, mult_prob_error=1.0, ess_frac=1.0))
+    assert judged(identical, identical).judgement is Judgement.PASS
+    assert judged(steps(), identical).judgement is Judgement.PASS
+
+
+def test_a_baseline_over_the_limit_is_said_so_and_never_passes() -> None:
+    over = steps_with_k3([5e-3] * 6)
+    also_over, below = judged(over, over), judged(steps(), over)
+    assert also_over.judgement is Judgement.FAIL
+    assert below.judgement is Judgement.INCONCLUSIVE
+    assert "the baseline itself is over the limit" in also_over.because
+    assert "the baseline itself is over the limit" in below.because
+
+
+BROKEN = {
+    "missing in one step": [gap()] * 5 + [None],
+    "missing everywhere": [None] * 6,
+    "too few steps": [gap()] * 3,
+    "no steps": [],
+    "NaN k3": [gap()] * 5 + [gap(math.nan)],
+    "infinite error": [gap()] * 5 + [gap(mult_prob_error=math.inf)],
+    "negative k3": [gap()] * 5 + [gap(-0.01)],
+    "error below one": [gap()] * 5 + [gap(mult_prob_error=0.6)],
+    "ESS of zero": [gap()] * 5 + [gap(ess_frac=0.0)],
+    "no tokens": [gap()] * 5 + [gap(num_tokens=0)],
+}
+
+
+@pytest.mark.parametrize("gaps", BROKEN.values(), ids=BROKEN.keys())
+def test_missing_broken_or_impossible_gaps_are_inconclusive_in_either_arm(gaps: list[object]) -> None:
+    broken = steps_with("mismatch", gaps)
+    assert judged(broken).judgement is Judgement.INCONCLUSIVE
+    assert "candidate" in judged(broken).because
+    assert judged(steps(), broken).judgement is Judgement.INCONCLUSIVE
+    assert "baseline" in judged(steps(), broken).because
+
+
+@given(st.lists(st.floats(1e-9, 1e-1), min_size=4, max_size=12))
+def test_a_pass_always_has_its_median_within_the_limit(k3s: list[float]) -> None:
+    verdict = judged(steps_with_k3(k3s))
+    assert verdict.measured is not None
+    assert verdict.judgement is Judgement.FAIL or verdict.measured.value <= LIMIT
