@@ -1,1 +1,1 @@
-"""TODO one line."""
+"""Changes that keep the work and the limits, the price of each limit, and which change to try next."""
