@@ -107,6 +107,13 @@ def test_a_count_that_is_no_number_refuses(count: float) -> None:
     assert math.isnan(made.ratio.value)
 
 
+def test_a_step_of_no_time_is_refused() -> None:
+    # one role, one phase, nothing carried over: a plan without items would take zero seconds
+    trainer = RoleProfile(role=Role.TRAINER, wall_s=1.0, phases=(busy(Role.TRAINER, "train", 1.0),))
+    measured = profile(step_time=seconds(1.0), roles=(trainer,))
+    assert "a step of 0.0 s" in (forecast(plan(), measured=measured, baseline=plan(train())).refused or "")
+
+
 def test_a_profile_without_curves_refuses() -> None:
     assert "measure `prefill`" in (forecast(BASELINE, measured=profile(costs=())).refused or "")
 

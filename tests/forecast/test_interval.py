@@ -43,3 +43,10 @@ def test_overlap_that_the_baseline_does_not_have_widens() -> None:
 def test_informative_trials_narrow() -> None:
     history = (learnt(0.9, 0.91, a=1), learnt(0.9, 0.9, a=1))
     assert width(FASTER, change(a=1), history) < width(FASTER, change(a=1)) / 2
+
+
+def test_trials_also_settle_what_overlap_left_open() -> None:
+    # after informative trials of the same move neither its own nor the contention's prior is left
+    overlapped = plan(*FASTER.items, schedule="one_step_off")
+    history = tuple(learnt(0.9, 0.9, a=1) for _ in range(20))
+    assert width(overlapped, change(a=1), history) < NOISE * 1.05

@@ -26,3 +26,11 @@ def test_an_unknown_peak_is_not_a_fit() -> None:
     peak = memory_peak(profile(memory_peak_bytes=None), BASELINE, BASELINE)
     assert peak is None
     assert fits(peak, total_memory_bytes=TOTAL_BYTES, headroom_frac=0.2) is None
+
+
+def test_only_the_difference_between_two_plans_counts() -> None:
+    # an adapter may book the baseline's own needs: the measured peak already holds them
+    own = plan(train(), memory_bytes=3e9)
+    peak = memory_peak(profile(), own, own)
+    assert peak is not None
+    assert peak.value == 1e9
