@@ -26,7 +26,8 @@ KNOBS = [
 
 def short(knobs: EngineKnobs) -> str:
     """Name a parametrised case by the rollout's own levers."""
-    return f"{knobs.rollout_concurrency}-{'shared' if knobs.share_prefill else 'own'}-{'leave' if knobs.compact_finished else 'stay'}"
+    prefill, end = "shared" if knobs.share_prefill else "own", "leave" if knobs.compact_finished else "stay"
+    return f"{knobs.rollout_concurrency}-{prefill}-{end}"
 
 
 def livelier(model: Transformer) -> Transformer:
