@@ -15,7 +15,7 @@ from pydantic import Field
 
 from steptune.core.bottleneck import Bottleneck
 from steptune.core.change import Change, LimitPrice
-from steptune.core.decision import Decision, Outcome
+from steptune.core.decision import Decision, Outcome, Range
 from steptune.core.estimate import Estimate
 from steptune.core.forecast import Forecast
 from steptune.core.framework import Lever
@@ -66,6 +66,8 @@ class Profiled(Record):
     kind: Literal["profiled"] = "profiled"
     label: Literal["baseline", "tuned"]
     profile: Profile
+    arms: tuple[Arm, ...] = ()
+    """Steps behind it: for the baseline the two arms of the A/A repeat."""
     cost_wall_s: float
     cost_device_s: float
 
@@ -103,7 +105,10 @@ class Forecasted(Record):
     """A forecast with all its inputs: `--verify` recomputes it from them."""
 
     kind: Literal["forecasted"] = "forecasted"
+    purpose: Literal["trial", "waterfall"] = "trial"
+    """What will score it: a trial, or a row of the waterfall."""
     trial_number: int
+    """Number of the trial, or of the waterfall's row."""
     is_first: bool
     """Made from the baseline profile alone, before any trial."""
     forecast: Forecast
@@ -156,6 +161,9 @@ class WaterfallStep(Record):
     step_time: Estimate
     """Measured in the same interleaved run as every other row."""
     ratio_to_previous: Estimate | None
+    ratio_to_baseline: Estimate | None = None
+    signature: str = ""
+    """Signature of the cumulative change, which finds its forecast."""
 
 
 class Waterfall(Record):
@@ -178,6 +186,8 @@ class Confirmed(Record):
     speedup_over_best_practice: Estimate | None
     raw_speedup: Estimate | None
     """The same with natural lengths, from the reward runs; None where there were none."""
+    holds_for: Range | None = None
+    """Lengths it was confirmed at and the forecast beyond them."""
     cost_wall_s: float
     cost_device_s: float
 

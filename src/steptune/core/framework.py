@@ -34,6 +34,8 @@ class LaunchSpec(Record):
     """When given, every rollout stops at exactly these lengths: equal realised work in all arms."""
     capture_batches: int = 0
     """First N rollout batches saved for update-parity replay."""
+    is_untimed: bool = False
+    """Nobody reads its step times: it may run on one thread beside others (reward runs)."""
 
 
 class ParityInput(Record):
@@ -76,10 +78,6 @@ class Session(Protocol):
 
     def lengths(self) -> SampledLengths:
         """Return the lengths of every rollout of the kept steps so far, in order."""
-        ...
-
-    def cpu_seconds(self) -> float:
-        """Core-seconds its processes have used so far."""
         ...
 
     def close(self) -> None:
@@ -130,6 +128,10 @@ class Framework(Protocol):
 
     def render(self, job: JobSpec, settings: Settings) -> str:
         """The user's own config with these settings, as text."""
+        ...
+
+    def clean_up(self, run_folder: Path) -> None:
+        """Stop processes that a killed session on ``run_folder`` may have left behind, by id."""
         ...
 
     def total_memory_bytes(self) -> int:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, final
 
-from steptune.core.phase import Role, SpanKind
+from steptune.core.phase import Role, SpanKind, is_child
 
 Clock = Callable[[], float]
 """Seconds on a monotonic clock."""
@@ -44,18 +44,28 @@ class Recorder:
     """Collects spans in memory; `flush` hands them over and appends them to the file."""
 
     clock: Clock = time.perf_counter
+    roles: tuple[Role, ...] = ()
+    """Roles that share this process: while one of them works, the others are booked as waiting."""
     file: IO[str] | None = None
     step: int = 0
     spans: list[Span] = field(default_factory=list[Span])
 
     @contextmanager
     def span(self, role: Role, phase: str, kind: SpanKind = SpanKind.BUSY) -> Iterator[None]:
-        """Book the body's duration on ``role``."""
+        """Book the body's duration on ``role``, and as waiting on the process's other roles.
+
+        Child phases and waits are booked on ``role`` alone: their time is inside somebody's top-level span.
+        """
         start = self.clock()
         try:
             yield
         finally:
-            self.add(role, phase, kind, start, self.clock())
+            end = self.clock()
+            self.add(role, phase, kind, start, end)
+            if kind is SpanKind.BUSY and not is_child(phase):
+                for other in self.roles:
+                    if other is not role:
+                        self.add(other, phase, SpanKind.EXPOSED_WAIT, start, end)
 
     def add(self, role: Role, phase: str, kind: SpanKind, start_s: float, end_s: float) -> None:
         """Book a stretch whose ends are already known."""

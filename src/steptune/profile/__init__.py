@@ -1,1 +1,1 @@
-"""TODO one line."""
+"""Stage: a JobSpec and a Framework become a Profile with its noise floor."""

@@ -1,1 +1,1 @@
-"""TODO one line."""
+"""The shipped test kit: a fake framework whose best configuration is known."""

@@ -1,1 +1,1 @@
-"""TODO one line."""
+"""Stage: a real run of the changed job against the incumbent, block by block."""

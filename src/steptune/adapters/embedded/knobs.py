@@ -1,0 +1,37 @@
+"""The engine's knobs as the tuner sees them. `engine/knobs.py` has the same fields (a test compares)."""
+
+from steptune.core.job import JobSpec
+from steptune.core.knob import Effect, KnobSpec, KnobValue, Restart
+from steptune.core.phase import Role
+
+MICRO_BATCH_TOKENS = (1024, 2048, 4096, 8192)
+"""Micro-batch sizes worth trying, in positions: below 1,024 the per-call overhead rules, above 8,192 the caches."""
+
+
+def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
+    """Return every knob with the values that make sense for ``job`` and its devices."""
+    threads = tuple(range(1, job.devices.num_cores + 1))
+    rows = job.algorithm.rollouts_per_step
+    waves: tuple[KnobValue, ...] = (None, *(n for n in (rows // 2, rows // 4) if n > 0))
+    rollout, trainer, controller = Role.ROLLOUT, Role.TRAINER, Role.CONTROLLER
+    none, precision, staleness = Effect.NONE, Effect.PRECISION, Effect.STALENESS
+    return (
+        _knob("rollout_concurrency", rollout, waves, none, "rows decoding at once (None: all)"),
+        _knob("share_prefill", rollout, (False, True), none, "prefill each prompt once per group"),
+        _knob("compact_finished", rollout, (False, True), none, "finished rows leave the batch at once"),
+        _knob("rollout_dtype", rollout, ("fp32", "bf16"), precision, "number format of the rollout"),
+        _knob("rollout_threads", rollout, threads, none, "threads of the rollout"),
+        _knob("train_threads", trainer, threads, none, "threads of the trainer"),
+        _knob("train_dtype", trainer, ("fp32", "bf16"), precision, "number format of the training forward"),
+        _knob("layout", trainer, ("padded", "sorted", "packed"), none, "how rows become micro-batches"),
+        _knob("micro_batch_tokens", trainer, MICRO_BATCH_TOKENS, none, "positions per micro-batch"),
+        _knob("recompute", trainer, (True, False), none, "recompute activations in backward"),
+        _knob("logprob_batch_tokens", trainer, (None, 4096), none, "separate old-log-prob pass (None: no pass)"),
+        _knob("schedule", controller, ("sync", "one_step_off"), staleness, "overlap rollout and training"),
+        _knob("handover", trainer, ("copy", "alias", "file"), none, "how weights reach the rollout"),
+        _knob("correction", trainer, ("none", "tis", "mis"), staleness, "importance-sampling correction"),
+    )
+
+
+def _knob(name: str, side: Role, values: tuple[KnobValue, ...], effect: Effect, what: str) -> KnobSpec:
+    return KnobSpec(name=name, side=side, values=values, effect=effect, restart=Restart.RELAUNCH, what=what)

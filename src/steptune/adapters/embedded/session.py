@@ -1,0 +1,135 @@
+"""A run of the embedded engine in a process of its own, driven over pipes."""
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any, final
+
+from steptune.core.errors import TrialError
+from steptune.core.profile import SampledLengths
+from steptune.core.trial import EvalResult, Observation
+
+START_TIMEOUT_S = 120.0
+"""Seconds until the engine must have loaded: torch takes 2 to 4 here, 20 on a busy machine."""
+
+STALL_FACTOR = 30.0
+"""A step is hung when it takes this many times the longest step so far."""
+
+MIN_STALL_S = 60.0
+"""Seconds below which nothing is called hung."""
+
+EXIT_S = 5.0
+"""Seconds a run gets to leave by itself before it is killed by id."""
+
+RUN_MARK = "STEPTUNE_RUN_MARK"
+"""Environment variable that marks every process of a session, so that a resumed one can find orphans."""
+
+QUIET_THREADS = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
+"""Idle OpenMP threads must sleep, not spin: two runs take turns on the same cores."""
+
+
+@final
+class EngineSession:
+    """Implements `core.framework.Session`."""
+
+    def __init__(self, run_json: str, folder: Path, mark: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        run_file = folder / "run.json"
+        run_file.write_text(run_json, encoding="utf-8")
+        command = [sys.executable, "-m", "steptune.engine.serve", str(run_file), str(folder)]
+        (folder / "command.txt").write_text(" ".join(command) + "\n", encoding="utf-8")
+        self.log = (folder / "stderr.txt").open("w", encoding="utf-8")
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            text=True,
+            env=session_environment(os.environ, mark),
+        )
+        self.folder = folder
+        self.longest_step_s = 0.0
+        self.is_ready = False
+        """The engine loads while other runs load too; the first order waits for it."""
+
+    def run_steps(self, num_steps: int) -> list[Observation]:
+        """Run steps; see `core.framework.Session`."""
+        timeout_s = max(MIN_STALL_S, STALL_FACTOR * self.longest_step_s) * num_steps
+        answer = self._ask({"order": "steps", "num_steps": num_steps}, timeout_s)
+        made = [Observation.model_validate(o) for o in answer["observations"]]
+        self.longest_step_s = max([self.longest_step_s, *(o.step_time_s for o in made)])
+        return made
+
+    def evaluate(self) -> EvalResult:
+        """Held-out accuracy at the current weights."""
+        return EvalResult.model_validate(self._ask({"order": "evaluate"}, START_TIMEOUT_S)["result"])
+
+    def lengths(self) -> SampledLengths:
+        """Lengths of every rollout so far."""
+        return SampledLengths.model_validate(self._ask({"order": "lengths"}, START_TIMEOUT_S)["lengths"])
+
+    def close(self) -> None:
+        """Close the order pipe; a run that does not leave is killed by its id."""
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None and not pipe.closed:
+                _close_quietly(pipe)
+        try:
+            self.process.wait(EXIT_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.log.close()
+
+    def _ask(self, order: Mapping[str, object], timeout_s: float) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        if not self.is_ready:
+            self._read(START_TIMEOUT_S)
+            self.is_ready = True
+        try:
+            self.process.stdin.write(json.dumps(order) + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise self._died() from None
+        return self._read(timeout_s)
+
+    def _read(self, timeout_s: float) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        deadline = time.monotonic() + timeout_s
+        while not select.select([self.process.stdout], [], [], 0.5)[0]:
+            if time.monotonic() > deadline:
+                self.close()
+                raise TrialError(f"no answer for {timeout_s:.0f} s, the run was stopped; its log is {self._log()}")
+        line = self.process.stdout.readline()
+        if not line:
+            raise self._died()
+        answer = json.loads(line)
+        if answer["answer"] == "error":
+            self.close()
+            if answer["kind"] == "out_of_memory":
+                raise MemoryError(answer["text"])
+            raise TrialError(f"{answer['kind']}: {answer['text']}")
+        return answer
+
+    def _died(self) -> TrialError:
+        self.close()
+        return TrialError(f"the run died with exit code {self.process.returncode}; its log is {self._log()}")
+
+    def _log(self) -> str:
+        return f"{self.folder.name}/stderr.txt"
+
+
+def session_environment(base: Mapping[str, str], mark: str) -> dict[str, str]:
+    """Return the environment of an engine process."""
+    return {**base, **QUIET_THREADS, RUN_MARK: mark}
+
+
+def _close_quietly(pipe: IO[str]) -> None:
+    try:
+        pipe.close()
+    except BrokenPipeError:
+        return

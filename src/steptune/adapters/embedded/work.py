@@ -1,0 +1,214 @@
+"""Counts what a step asks of the machine under given settings: the embedded engine's PlannedWork.
+
+The two sides hardly know each other, so each is counted once per distinct setting of its own knobs and
+remembered; a space of 100,000 configurations needs a few hundred counts.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import final
+
+from steptune.adapters.embedded.decode_plan import running_rows
+from steptune.core.job import DenseModel, JobSpec
+from steptune.core.knob import KnobValue
+from steptune.core.phase import Role
+from steptune.core.profile import SampledLengths
+from steptune.core.work import PlannedWork, WorkItem
+from steptune.engine.knobs import EngineKnobs
+from steptune.engine.plan import TrainPlan, plan_batch
+
+MAX_STEPS_COUNTED = 8
+"""Steps of the reference lengths that are counted; 8 steps of 256 rows fix a mean length to about 1 %."""
+
+BYTES_FP32 = 4
+"""Bytes of a float32."""
+
+ACTIVATIONS_PER_LAYER = 16
+"""Activations of width `d_model` that one layer keeps for its backward, feed-forward counted by its own width
+besides (two norms, qkv, attention in and out, residuals; counted from `engine.model`)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainSide:
+    """Work of the trainer's knobs."""
+
+    items: tuple[WorkItem, ...]
+    padded_tokens: float
+    active_tokens: float
+    largest_micro_batch: int
+
+
+@final
+@dataclass(kw_only=True, slots=True)
+class WorkCounter:
+    """Counts for one job and one set of reference lengths."""
+
+    job: JobSpec
+    lengths: SampledLengths
+    _rollout: dict[tuple[KnobValue, ...], tuple[WorkItem, ...]] = field(
+        default_factory=dict[tuple[KnobValue, ...], tuple[WorkItem, ...]]
+    )
+    _train: dict[tuple[KnobValue, ...], TrainSide] = field(default_factory=dict[tuple[KnobValue, ...], TrainSide])
+
+    def planned(self, knobs: EngineKnobs) -> PlannedWork:
+        """Return the work of one step under ``knobs``."""
+        rollout, train = self._rollout_side(knobs), self._train_side(knobs)
+        is_off = knobs.schedule == "one_step_off"
+        return PlannedWork(
+            items=(*rollout, *train.items, *handover_items(knobs)),
+            schedule="one_step_off" if is_off else "sync",
+            lag=self.job.algorithm.num_updates if is_off else 0,
+            trainer_cores=float(knobs.train_threads),
+            rollout_cores=float(knobs.rollout_threads),
+            memory_bytes=self._memory_bytes(knobs, train.largest_micro_batch),
+            padded_tokens=train.padded_tokens,
+            active_tokens=train.active_tokens,
+        )
+
+    def _rollout_side(self, knobs: EngineKnobs) -> tuple[WorkItem, ...]:
+        key = (
+            knobs.rollout_concurrency,
+            knobs.share_prefill,
+            knobs.compact_finished,
+            knobs.rollout_dtype,
+            knobs.rollout_threads,
+        )
+        if key not in self._rollout:
+            self._rollout[key] = rollout_items(self.job, knobs, _steps(self.lengths))
+        return self._rollout[key]
+
+    def _train_side(self, knobs: EngineKnobs) -> TrainSide:
+        key = (
+            knobs.layout,
+            knobs.micro_batch_tokens,
+            knobs.recompute,
+            knobs.train_dtype,
+            knobs.train_threads,
+            knobs.logprob_batch_tokens,
+        )
+        if key not in self._train:
+            self._train[key] = train_side(self.job, knobs, _steps(self.lengths))
+        return self._train[key]
+
+    def _memory_bytes(self, knobs: EngineKnobs, micro_batch_tokens: int) -> float:
+        model = self.job.model
+        width = ACTIVATIONS_PER_LAYER * model.d_model + 3 * model.d_ff
+        layers_kept = 1 if knobs.recompute else model.num_layers
+        inputs = micro_batch_tokens * model.d_model * model.num_layers if knobs.recompute else 0
+        rows = min(knobs.rollout_concurrency or 10**9, self.job.algorithm.rollouts_per_step)
+        longest = max(self.lengths.prompt) + self.job.algorithm.max_completion_len
+        kv = 2 * rows * longest * model.num_layers * _kv_width(model)
+        return float(BYTES_FP32 * (micro_batch_tokens * width * layers_kept + inputs + kv))
+
+
+Step = tuple[Sequence[int], Sequence[int]]
+"""Prompt and completion lengths of one step's rows."""
+
+
+def rollout_items(job: JobSpec, knobs: EngineKnobs, steps: Sequence[Step]) -> tuple[WorkItem, ...]:
+    """Return decode and prefill work per step, averaged over ``steps``."""
+    when: dict[str, KnobValue] = {
+        "rollout_threads": knobs.rollout_threads,
+        "rollout_dtype": knobs.rollout_dtype,
+    }
+    decode: Counter[int] = Counter()
+    prefill: Counter[int] = Counter()
+    for prompt_B, completion_B in steps:
+        counts, admissions = running_rows(
+            completion_B, concurrency=knobs.rollout_concurrency, continuous=knobs.compact_finished
+        )
+        decode.update(counts)
+        rows = len(prompt_B) // job.algorithm.group_size if knobs.share_prefill else len(prompt_B)
+        parts = 1 if knobs.share_prefill else admissions
+        prefill[round(rows * (max(prompt_B) - 1) / parts)] += parts
+    return (
+        *_items(Role.ROLLOUT, "rollout/decode", "decode", when, decode, len(steps)),
+        *_items(Role.ROLLOUT, "rollout/prefill", "prefill", when, prefill, len(steps)),
+    )
+
+
+def train_side(job: JobSpec, knobs: EngineKnobs, steps: Sequence[Step]) -> TrainSide:
+    """Return micro-batches, log-prob passes and optimizer steps per step, averaged over ``steps``."""
+    algorithm = job.algorithm
+    when: dict[str, KnobValue] = {
+        "train_threads": knobs.train_threads,
+        "train_dtype": knobs.train_dtype,
+        "recompute": knobs.recompute,
+        "layout": "packed" if knobs.layout == "packed" else "padded",
+    }
+    train: Counter[int] = Counter()
+    old: Counter[int] = Counter()
+    padded = active = num_updates = 0
+    budget = knobs.logprob_batch_tokens
+    for prompt_B, completion_B in steps:
+        plan = _plan(job, knobs, prompt_B, completion_B, knobs.micro_batch_tokens, algorithm.num_updates)
+        train.update(micro.num_positions for micro in plan.micro_batches)
+        padded, active = padded + plan.padded_tokens, active + plan.active_tokens
+        num_updates += len(plan.updates)
+        if budget is not None:
+            passes = _plan(job, knobs, prompt_B, completion_B, budget, 1)
+            old.update(micro.num_positions for micro in passes.micro_batches)
+    num_steps = len(steps)
+    reference = _reference_counts(job, knobs, steps) if algorithm.kl_coef > 0 else Counter[int]()
+    return TrainSide(
+        items=(
+            *_items(Role.TRAINER, "train", "train", when, train, num_steps),
+            WorkItem(
+                role=Role.TRAINER, phase="train", curve="optimizer", when=when, x=1, count=num_updates / num_steps
+            ),
+            *_items(Role.TRAINER, "old_logprob", "logprob", when, old, num_steps),
+            *_items(Role.TRAINER, "ref_logprob", "logprob", when, reference, num_steps),
+        ),
+        padded_tokens=padded / num_steps,
+        active_tokens=active / num_steps,
+        largest_micro_batch=max(train),
+    )
+
+
+def handover_items(knobs: EngineKnobs) -> tuple[WorkItem, ...]:
+    """Return the hand-over of one weight version."""
+    when: dict[str, KnobValue] = {"handover": knobs.handover, "schedule": knobs.schedule}
+    return (WorkItem(role=Role.TRAINER, phase="weight_sync", curve="handover", when=when, x=1, count=1),)
+
+
+def _reference_counts(job: JobSpec, knobs: EngineKnobs, steps: Sequence[Step]) -> Counter[int]:
+    budget = knobs.logprob_batch_tokens or knobs.micro_batch_tokens
+    counts: Counter[int] = Counter()
+    for prompt_B, completion_B in steps:
+        plan = _plan(job, knobs, prompt_B, completion_B, budget, 1)
+        counts.update(micro.num_positions for micro in plan.micro_batches)
+    return counts
+
+
+def _plan(
+    job: JobSpec, knobs: EngineKnobs, prompt_B: Sequence[int], completion_B: Sequence[int], budget: int, updates: int
+) -> TrainPlan:
+    return plan_batch(
+        prompt_B,
+        completion_B,
+        layout=knobs.layout,
+        token_budget=budget,
+        max_completion_len=job.algorithm.max_completion_len,
+        num_updates=updates,
+        group_size=job.algorithm.group_size,
+    )
+
+
+def _items(
+    role: Role, phase: str, curve: str, when: dict[str, KnobValue], counts: Counter[int], num_steps: int
+) -> tuple[WorkItem, ...]:
+    return tuple(
+        WorkItem(role=role, phase=phase, curve=curve, when=when, x=x, count=count / num_steps)
+        for x, count in sorted(counts.items())
+    )
+
+
+def _steps(lengths: SampledLengths) -> list[Step]:
+    rows = lengths.rollouts_per_step
+    starts = range(0, min(len(lengths.completion), MAX_STEPS_COUNTED * rows), rows)
+    return [(lengths.prompt[s : s + rows], lengths.completion[s : s + rows]) for s in starts]
+
+
+def _kv_width(model: DenseModel) -> int:
+    return model.num_kv_heads * (model.d_model // model.num_heads)

@@ -1,0 +1,64 @@
+"""One step's tensors and spans become one Observation."""
+
+from collections.abc import Sequence
+
+from steptune.core.profile import GapStats
+from steptune.core.trial import Observation, SpanTime
+from steptune.engine.events import Span
+from steptune.engine.produce import Produced
+from steptune.engine.trainer import TrainStats
+
+
+def observation(
+    *,
+    step: int,
+    seconds: float,
+    wall_by_role_s: dict[str, float],
+    spans: Sequence[Span],
+    produced: Produced,
+    stats: TrainStats,
+    version: int,
+    probe_gap: GapStats | None,
+    memory_bytes: int | None,
+) -> Observation:
+    """Return the record of a step. The gap at equal weights is the training forward's where data is fresh,
+    the hand-over probe's where it is not; neither is ever made up."""
+    batch = produced.batch
+    lengths = batch.lengths_B
+    fresh = next((lag.gap for lag in stats.gap_by_lag if lag.lag == 0), None)
+    return Observation(
+        step=step,
+        step_time_s=seconds,
+        wall_by_role_s=wall_by_role_s,
+        spans=sum_spans(spans),
+        prompt_tokens=int(batch.prompts.lengths_B.sum()),
+        completion_tokens=int(lengths.sum()),
+        padded_tokens=stats.padded_tokens,
+        decode_iterations=sum(trace.decode_iterations for trace in produced.traces),
+        num_rollouts=len(lengths),
+        completion_len_p50=float(lengths.float().median()),
+        completion_len_max=int(lengths.max()),
+        truncated_frac=1.0 - float(batch.finished_B.float().mean()),
+        reward_mean=float(produced.raw_reward_B.mean()),
+        mixed_groups_frac=produced.mixed_groups_frac,
+        entropy=batch.entropy,
+        grad_norm=stats.grad_norm,
+        loss=stats.loss,
+        mismatch=fresh or probe_gap,
+        off_policy=tuple(lag for lag in stats.gap_by_lag if lag.lag > 0),
+        lag_max=max((lag.lag for lag in stats.gap_by_lag), default=0),
+        memory_peak_bytes=memory_bytes,
+        weight_version=version,
+    )
+
+
+def sum_spans(spans: Sequence[Span]) -> tuple[SpanTime, ...]:
+    """Return seconds per (role, phase, kind), in a fixed order."""
+    totals: dict[tuple[str, str, str], float] = {}
+    for span in spans:
+        key = (span.role, span.phase, span.kind)
+        totals[key] = totals.get(key, 0.0) + span.seconds
+    return tuple(
+        SpanTime(role=role, phase=phase, kind=kind, seconds=seconds)
+        for (role, phase, kind), seconds in sorted(totals.items())
+    )

@@ -1,0 +1,199 @@
+"""The producer: prompts in, verified rollouts out. It holds rollout and environment, never the trainer.
+
+In a synchronous run it lives in the trainer's process, in a one-step-off run in its own; the code is the same.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from torch import Tensor
+
+from steptune.core.job import JobSpec
+from steptune.core.phase import Role
+from steptune.core.profile import SampledLengths
+from steptune.engine.algorithms import mixed_groups
+from steptune.engine.events import Recorder
+from steptune.engine.knobs import EngineKnobs
+from steptune.engine.model import Transformer
+from steptune.engine.rollout import RolloutEngine
+from steptune.engine.types import PromptBatch, RolloutBatch, RolloutTrace
+from steptune.envs.math.problems import Problem, train_problem
+from steptune.envs.math.tokenizer import MathTokenizer
+from steptune.envs.math.verify import reward
+
+TOKENIZER = MathTokenizer()
+"""The math workload's fixed vocabulary; it has no state."""
+
+PAD = MathTokenizer.pad_id
+"""Padding token id."""
+
+SEED_STRIDE = 1_000_003
+"""Distance between the problem streams of two run seeds (prime; only needs to exceed steps x prompts x rounds)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Produced:
+    """One step's verified rollouts."""
+
+    batch: RolloutBatch
+    raw_reward_B: Tensor
+    traces: tuple[RolloutTrace, ...]
+    """One per round of generation."""
+    mixed_groups_frac: float
+    """Groups with at least two different raw rewards, before any filtering."""
+
+
+@final
+class Producer:
+    """Generates and verifies the rollouts of any step, from the step's number alone."""
+
+    def __init__(
+        self, job: JobSpec, engine: RolloutEngine, seed: int, forced: SampledLengths | None, recorder: Recorder
+    ) -> None:
+        self.job, self.engine, self.seed, self.forced, self.recorder = job, engine, seed, forced, recorder
+
+    def produce(self, step: int) -> Produced:
+        """Return the rollouts of ``step``: the same step, seed and weights give the same rollouts."""
+        algorithm = self.job.algorithm
+        rounds = algorithm.max_sampling_rounds if algorithm.dynamic_sampling and self.forced is None else 1
+        kept: list[tuple[RolloutBatch, Tensor, RolloutTrace, Tensor]] = []
+        num_mixed = 0
+        for round_index in range(rounds):
+            kept.append(self._round(step, round_index))
+            num_mixed += int(kept[-1][3].sum())
+            if num_mixed >= algorithm.prompts_per_step:
+                break
+        return self._select(kept)
+
+    def _round(self, step: int, round_index: int) -> tuple[RolloutBatch, Tensor, RolloutTrace, Tensor]:
+        algorithm = self.job.algorithm
+        problems, prompts = self._prompts(step, round_index)
+        with self.recorder.span(Role.ROLLOUT, "rollout"):
+            batch, trace = self.engine.generate(
+                prompts,
+                max_completion_len=algorithm.max_completion_len,
+                temperature=algorithm.temperature,
+                seed=self.seed,
+                forced_lengths_B=self._forced_lengths(step),
+                recorder=self.recorder,
+            )
+        with self.recorder.span(Role.ENVIRONMENT, "reward"):
+            raw_reward_B = self._verify(batch, problems)
+        return batch, raw_reward_B, trace, _mixed(raw_reward_B, algorithm.group_size)
+
+    def _prompts(self, step: int, round_index: int) -> tuple[list[Problem], PromptBatch]:
+        algorithm, workload = self.job.algorithm, self.job.workload
+        first = (step * algorithm.max_sampling_rounds + round_index) * algorithm.prompts_per_step
+        indices = [self.seed * SEED_STRIDE + first + i for i in range(algorithm.prompts_per_step)]
+        problems = [train_problem(workload.seed, index, workload.levels) for index in indices]
+        return problems, prompt_batch([p.text for p in problems], indices, algorithm.group_size)
+
+    def _forced_lengths(self, step: int) -> Tensor | None:
+        if self.forced is None:
+            return None
+        rows = self.forced.rollouts_per_step
+        num_steps = len(self.forced.completion) // rows
+        start = (step % num_steps) * rows
+        return torch.tensor(self.forced.completion[start : start + rows])
+
+    def _verify(self, batch: RolloutBatch, problems: Sequence[Problem]) -> Tensor:
+        constant = self.job.workload.constant_reward
+        if constant is not None:
+            return torch.full((batch.prompts.num_rows,), constant)
+        tokens, lengths = batch.completion_BT.tolist(), batch.lengths_B.tolist()
+        group = batch.prompts.group_B.tolist()
+        texts = [TOKENIZER.decode(row[:n]) for row, n in zip(tokens, lengths, strict=True)]
+        return torch.tensor([reward(text, problems[g].answer) for text, g in zip(texts, group, strict=True)])
+
+    def _select(self, rounds: list[tuple[RolloutBatch, Tensor, RolloutTrace, Tensor]]) -> Produced:
+        """Keep mixed groups first, in order, then fill up with the others so that every step has equal size."""
+        mixed_G = torch.cat([mixed for *_, mixed in rounds])
+        traces = tuple(trace for _, _, trace, _ in rounds)
+        frac = float(mixed_G.float().mean())
+        if len(rounds) == 1:
+            batch, raw_reward_B, _, _ = rounds[0]
+            return Produced(batch=batch, raw_reward_B=raw_reward_B, traces=traces, mixed_groups_frac=frac)
+        algorithm = self.job.algorithm
+        order_G = torch.argsort(mixed_G.int(), descending=True, stable=True)[: algorithm.prompts_per_step]
+        rows_B = (order_G[:, None] * algorithm.group_size + torch.arange(algorithm.group_size)).flatten()
+        batch = take_rows(join_batches([batch for batch, *_ in rounds]), rows_B, algorithm.group_size)
+        raw_reward_B = torch.cat([raw for _, raw, *_ in rounds])[rows_B]
+        return Produced(batch=batch, raw_reward_B=raw_reward_B, traces=traces, mixed_groups_frac=frac)
+
+
+def rollout_engine(job: JobSpec, knobs: EngineKnobs, shared: Transformer | None = None) -> RolloutEngine:
+    """Return a rollout engine for the job's model and vocabulary; ``shared`` is the trainer's model (alias)."""
+    return RolloutEngine(
+        job.model,
+        knobs,
+        vocab_size=TOKENIZER.vocab_size,
+        pad_id=PAD,
+        eos_id=MathTokenizer.eos_id,
+        shared=shared,
+    )
+
+
+def _mixed(raw_reward_B: Tensor, group_size: int) -> Tensor:
+    """Return bool per group: at least two different raw rewards."""
+    return mixed_groups(raw_reward_B, group_size=group_size)[::group_size]
+
+
+def prompt_batch(texts: Sequence[str], indices: Sequence[int], group_size: int) -> PromptBatch:
+    """Return one row per rollout: every prompt repeated ``group_size`` times, rows of a group adjacent."""
+    ids = [TOKENIZER.encode_prompt(text) for text in texts]
+    width = max(map(len, ids))
+    tokens_PW = torch.tensor([row + [PAD] * (width - len(row)) for row in ids])
+    return PromptBatch(
+        tokens_BP=tokens_PW.repeat_interleave(group_size, dim=0),
+        lengths_B=torch.tensor([len(row) for row in ids]).repeat_interleave(group_size),
+        group_B=torch.arange(len(ids)).repeat_interleave(group_size),
+        problem_B=torch.tensor(list(indices)).repeat_interleave(group_size),
+        sample_B=torch.arange(group_size).repeat(len(ids)),
+    )
+
+
+def join_batches(batches: Sequence[RolloutBatch]) -> RolloutBatch:
+    """Return the rows of all batches as one, padded to the widest."""
+    prompts = [b.prompts for b in batches]
+    return RolloutBatch(
+        prompts=PromptBatch(
+            tokens_BP=_stack([p.tokens_BP for p in prompts], PAD),
+            lengths_B=torch.cat([p.lengths_B for p in prompts]),
+            group_B=torch.cat([p.group_B for p in prompts]),
+            problem_B=torch.cat([p.problem_B for p in prompts]),
+            sample_B=torch.cat([p.sample_B for p in prompts]),
+        ),
+        completion_BT=_stack([b.completion_BT for b in batches], PAD),
+        lengths_B=torch.cat([b.lengths_B for b in batches]),
+        logprobs_BT=_stack([b.logprobs_BT for b in batches], 0),
+        versions_BT=_stack([b.versions_BT for b in batches], -1),
+        finished_B=torch.cat([b.finished_B for b in batches]),
+        entropy=sum(b.entropy for b in batches) / len(batches),
+    )
+
+
+def take_rows(batch: RolloutBatch, rows_B: Tensor, group_size: int) -> RolloutBatch:
+    """Return the given rows, whole groups in a row, with groups numbered anew."""
+    prompts = batch.prompts
+    return RolloutBatch(
+        prompts=PromptBatch(
+            tokens_BP=prompts.tokens_BP[rows_B],
+            lengths_B=prompts.lengths_B[rows_B],
+            group_B=torch.arange(len(rows_B)) // group_size,
+            problem_B=prompts.problem_B[rows_B],
+            sample_B=prompts.sample_B[rows_B],
+        ),
+        completion_BT=batch.completion_BT[rows_B],
+        lengths_B=batch.lengths_B[rows_B],
+        logprobs_BT=batch.logprobs_BT[rows_B],
+        versions_BT=batch.versions_BT[rows_B],
+        finished_B=batch.finished_B[rows_B],
+        entropy=batch.entropy,
+    )
+
+
+def _stack(tensors: Sequence[Tensor], fill: int) -> Tensor:
+    width = max(t.shape[1] for t in tensors)
+    return torch.cat([torch.nn.functional.pad(t, (0, width - t.shape[1]), value=fill) for t in tensors])

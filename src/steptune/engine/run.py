@@ -1,0 +1,56 @@
+"""One run of the engine as `serve` drives it: the loop plus the held-out evaluation."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, final
+
+import torch
+
+from steptune.core.profile import SampledLengths
+from steptune.core.trial import EvalResult, Observation
+from steptune.engine.evaluate import evaluate
+from steptune.engine.loop import Loop, LoopSpec
+from steptune.engine.model import build_model
+from steptune.engine.produce import TOKENIZER
+
+if TYPE_CHECKING:
+    from steptune.engine.serve import RunFile
+
+
+@final
+class Run:
+    """Loads the SFT start and steps from it."""
+
+    def __init__(self, run: "RunFile", folder: Path) -> None:
+        self.job = run.job
+        model = build_model(run.job.model, TOKENIZER.vocab_size, run.job.sft.seed)
+        spec = LoopSpec(
+            job=run.job,
+            knobs=run.knobs,
+            seed=run.seed,
+            forced=run.forced_lengths,
+            capture_batches=run.capture_batches,
+            folder=folder,
+        )
+        start = torch.load(run.start_path, weights_only=True)
+        self.loop = Loop(spec, model, start)
+
+    def step(self) -> Observation:
+        """Run one step."""
+        return self.loop.step()
+
+    def settle(self) -> None:
+        """Wait for work in flight."""
+        self.loop.settle()
+
+    def evaluate(self) -> EvalResult:
+        """Accuracy on the held-out problems at the trainer's weights."""
+        self.loop.settle()
+        return evaluate(self.loop.model, self.job, step=self.loop.step_index)
+
+    def lengths(self) -> SampledLengths:
+        """Lengths of every rollout so far."""
+        return self.loop.lengths()
+
+    def close(self) -> None:
+        """Stop the worker."""
+        self.loop.close()

@@ -1,0 +1,107 @@
+"""A run that waits for orders: `python -m steptune.engine.serve RUN.json FOLDER`.
+
+Orders come as JSON lines on stdin, answers go as JSON lines to the stdout this process was started with
+(anything a library prints goes to stderr instead)::
+
+    {"order": "steps", "num_steps": 4}  ->  {"answer": "steps", "observations": [...]}
+    {"order": "evaluate"}               ->  {"answer": "evaluate", "result": {...}}
+    {"order": "lengths"}                ->  {"answer": "lengths", "lengths": {...}}
+    end of input                        ->  the process leaves
+
+An error is answered with {"answer": "error", ...} and ends the process.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import IO, Literal
+
+from pydantic import TypeAdapter
+
+from steptune.core.job import JobSpec
+from steptune.core.profile import SampledLengths
+from steptune.core.records import Record
+from steptune.engine.knobs import EngineKnobs
+from steptune.engine.process import die_with_parent
+
+
+class RunFile(Record):
+    """What a run is started with."""
+
+    job: JobSpec
+    knobs: EngineKnobs
+    seed: int
+    forced_lengths: SampledLengths | None
+    capture_batches: int
+    start_path: str
+    """File with the SFT start."""
+    parent_pid: int
+
+
+class StepsOrder(Record):
+    """Run some steps."""
+
+    order: Literal["steps"] = "steps"
+    num_steps: int
+
+
+class OtherOrder(Record):
+    """Evaluate the current weights, or return the lengths so far."""
+
+    order: Literal["evaluate", "lengths"]
+
+
+ORDERS: TypeAdapter[StepsOrder | OtherOrder] = TypeAdapter(StepsOrder | OtherOrder)
+
+
+def main() -> int:
+    """Serve orders until stdin closes."""
+    run = RunFile.model_validate_json(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    die_with_parent(run.parent_pid)
+    replies = _private_stdout()
+    try:
+        _serve(run, Path(sys.argv[2]), replies)
+    except MemoryError as error:
+        _say(replies, answer="error", kind="out_of_memory", text=str(error) or "out of memory")
+        return 3
+    except Exception as error:  # noqa: BLE001  process edge: the cause is handed to whoever gave the order
+        _say(replies, answer="error", kind=type(error).__name__, text=str(error))
+        return 1
+    return 0
+
+
+def _serve(run: RunFile, folder: Path, replies: IO[str]) -> None:
+    from steptune.engine.run import Run  # torch loads here, after the pipe is known to work
+
+    engine_run = Run(run, folder)
+    try:
+        _say(replies, answer="ready")
+        for line in sys.stdin:
+            order = ORDERS.validate_json(line)
+            if isinstance(order, StepsOrder):
+                made = [engine_run.step() for _ in range(order.num_steps)]
+                engine_run.settle()
+                _say(replies, answer="steps", observations=[o.model_dump(mode="json") for o in made])
+            elif order.order == "evaluate":
+                _say(replies, answer="evaluate", result=engine_run.evaluate().model_dump(mode="json"))
+            else:
+                _say(replies, answer="lengths", lengths=engine_run.lengths().model_dump(mode="json"))
+    finally:
+        engine_run.close()
+
+
+def _private_stdout() -> IO[str]:
+    """Keep the real stdout for answers and point fd 1 at stderr."""
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return replies
+
+
+def _say(replies: IO[str], **answer: object) -> None:
+    replies.write(json.dumps(answer) + "\n")
+    replies.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

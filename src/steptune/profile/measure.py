@@ -1,0 +1,48 @@
+"""Runs the baseline as its owner would: natural lengths, for health, lengths and the held-out starting point.
+
+Step *times* of a profile do not come from here but from the A/A repeat, which is a trial of the baseline against
+itself at forced lengths (see `tune`): its ratio shows what a trial reads when nothing was changed.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from steptune.core.framework import Framework, LaunchSpec
+from steptune.core.job import JobSpec
+from steptune.core.knob import KnobValue
+from steptune.core.profile import SampledLengths
+from steptune.core.trial import EvalResult, Observation
+
+NATURAL_STEPS = 8
+"""Naturally run baseline steps: at 256 rollouts each, 2,048 lengths."""
+
+CAPTURED_BATCHES = 4
+"""Recorded rollout batches for the update-parity replay."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NaturalRun:
+    """What a naturally run baseline leaves behind."""
+
+    observations: tuple[Observation, ...]
+    lengths: SampledLengths
+    batches_dir: Path
+    start: EvalResult
+    """Held-out accuracy before any RL step."""
+
+
+def run_naturally(framework: Framework, job: JobSpec, settings: dict[str, KnobValue], out_dir: Path) -> NaturalRun:
+    """Run the baseline for `NATURAL_STEPS` steps.
+
+    Raises:
+        TrialError: the baseline itself does not run.
+    """
+    spec = LaunchSpec(settings=settings, seed=job.algorithm.seed, capture_batches=CAPTURED_BATCHES)
+    session = framework.launch(job, spec, out_dir)
+    try:
+        start = session.evaluate()
+        observations = tuple(session.run_steps(NATURAL_STEPS))
+        lengths = session.lengths()
+    finally:
+        session.close()
+    return NaturalRun(observations=observations, lengths=lengths, batches_dir=out_dir / "batches", start=start)

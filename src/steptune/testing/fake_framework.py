@@ -1,0 +1,259 @@
+"""A framework that runs no process and knows its own optimum, so that the whole tuner runs in seconds.
+
+It implements `core.framework.Framework` over a virtual clock: step times are made up from `fake_space`,
+noise is seeded, nothing sleeps. What a real framework can do to a tuner, it can do: hide metrics, run out of
+memory, die, report NaN, learn less.
+"""
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, final
+
+from steptune.core.errors import TrialError
+from steptune.core.framework import LaunchSpec, Lever, ParityInput, ParityOutput
+from steptune.core.job import JobSpec
+from steptune.core.knob import KnobSpec, KnobValue, Settings
+from steptune.core.phase import Role
+from steptune.core.profile import CostCurve, CurvePoint, GapStats, Lengths, SampledLengths
+from steptune.core.trial import EvalResult, Observation, SpanTime
+from steptune.core.work import PlannedWork, WorkItem
+from steptune.testing.fake_space import COMPACTION, PACKING, FakeKnob, side_seconds
+
+HEALTHY_K3 = 1e-6
+"""k3 of an untouched fake run, in nats."""
+
+START_ACCURACY = 0.45
+"""Held-out accuracy of the fake's SFT start."""
+
+FINAL_GAIN = 0.2
+"""Accuracy the fake gains in the long run; half of it in `HALF_LIFE_STEPS`."""
+
+HALF_LIFE_STEPS = 15
+"""Steps in which half of the remaining gain is made."""
+
+REWARD_SD = 0.004
+"""Seed-to-seed noise of the fake's final accuracy."""
+
+
+@final
+@dataclass(kw_only=True, slots=True)
+class FakeFramework:
+    """See the module docstring. ``on_step`` is called at every virtual step: tests use it to kill or to count."""
+
+    knob_table: tuple[FakeKnob, ...] = (PACKING, COMPACTION)
+    noise: float = 0.01
+    """Standard deviation of log step time."""
+    seed: int = 1
+    on_step: Callable[[], None] = lambda: None
+    learns: bool = True
+    """Whether rewards vary at all."""
+    launches: int = 0
+    name: str = "fake"
+
+    def version(self) -> str:
+        """Fixed."""
+        return "1"
+
+    def knobs(self, job: JobSpec) -> tuple[KnobSpec, ...]:
+        """Every knob of the table."""
+        return tuple(knob.spec() for knob in self.knob_table)
+
+    def baseline(self, job: JobSpec, kind: Literal["default", "best_practice", "expert"]) -> tuple[Lever, ...]:
+        """The first value of every knob."""
+        pinned = job.knobs.pin
+        return tuple(
+            Lever(knob=k.name, value=pinned.get(k.name, next(iter(k.factors))), why="first value of the fake knob")
+            for k in self.knob_table
+        )
+
+    def conflicts(self, job: JobSpec, settings: Settings) -> tuple[str, ...]:
+        """Nothing conflicts."""
+        return ()
+
+    def planned_work(self, job: JobSpec, settings: Settings, lengths: Lengths) -> PlannedWork:
+        """One item per side, priced by the curves of `probe_costs`."""
+        rollout = _when(self.knob_table, settings, Role.ROLLOUT)
+        train = _when(self.knob_table, settings, Role.TRAINER)
+        return PlannedWork(
+            items=(
+                WorkItem(role=Role.ROLLOUT, phase="rollout", curve="rollout", when=rollout, x=1, count=1),
+                WorkItem(role=Role.TRAINER, phase="train", curve="train", when=train, x=1, count=1),
+            ),
+            schedule="sync",
+            lag=0,
+            trainer_cores=2,
+            rollout_cores=2,
+            memory_bytes=1e6,
+            padded_tokens=100,
+            active_tokens=100,
+        )
+
+    def probe_costs(self, job: JobSpec, out_dir: Path) -> tuple[CostCurve, ...]:
+        """What the fake machine is believed to cost, for every combination of a side's knobs."""
+        return tuple(_curves(self.knob_table, Role.ROLLOUT) + _curves(self.knob_table, Role.TRAINER))
+
+    def launch(self, job: JobSpec, spec: LaunchSpec, out_dir: Path) -> "FakeSession":
+        """Start a fake run, or fail as the settings demand."""
+        self.launches += 1
+        out_dir.mkdir(parents=True, exist_ok=True)
+        for knob in self.knob_table:
+            failure = knob.fails_with.get(spec.settings[knob.name])
+            if failure == "oom":
+                raise MemoryError("fake: asked for 3.0 GiB, 1.0 GiB free")
+            if failure == "crash":
+                raise TrialError("the run died with exit code -11")
+        return FakeSession(framework=self, job=job, spec=spec, number=self.launches)
+
+    def replay_updates(self, job: JobSpec, parity: Sequence[ParityInput], out_dir: Path) -> list[ParityOutput]:
+        """Distances come from the table; shuffling gives a tiny band."""
+        return [self._replayed(item) for item in parity]
+
+    def _replayed(self, item: ParityInput) -> ParityOutput:
+        distance = 0.0 if item.shuffle_seed is None else 1e-6 * (1 + item.shuffle_seed % 3)
+        for knob in self.knob_table:
+            distance += knob.parity_distance.get(item.settings[knob.name], 0.0)
+        return ParityOutput(
+            params_path=repr(distance), probe_logprobs=(-1.0,), grad_norms=(1.0, 1.0), param_delta_norm=1.0
+        )
+
+    def parity_distance(self, a: ParityOutput, b: ParityOutput) -> float:
+        """Difference of the two made-up distances."""
+        return abs(float(a.params_path) - float(b.params_path))
+
+    def render(self, job: JobSpec, settings: Settings) -> str:
+        """One line per knob."""
+        return "".join(f"{name} = {value!r}\n" for name, value in sorted(settings.items()))
+
+    def clean_up(self, run_folder: Path) -> None:
+        """There is never a process to stop."""
+
+    def total_memory_bytes(self) -> int:
+        """Plenty."""
+        return 10**10
+
+
+@final
+@dataclass(kw_only=True, slots=True)
+class FakeSession:
+    """A fake run."""
+
+    framework: FakeFramework
+    job: JobSpec
+    spec: LaunchSpec
+    number: int
+    step: int = 0
+    closed: bool = False
+
+    def run_steps(self, num_steps: int) -> list[Observation]:
+        """Make up ``num_steps`` observations."""
+        return [self._one_step() for _ in range(num_steps)]
+
+    def evaluate(self) -> EvalResult:
+        """Accuracy follows a saturating curve, less what the settings cost."""
+        rng = random.Random(f"{self.framework.seed} {self.spec.seed} {sorted(self.spec.settings.items(), key=str)}")
+        drop = sum(k.reward_drop.get(self.spec.settings[k.name], 0.0) for k in self.framework.knob_table)
+        progress = 1 - 0.5 ** (self.step / HALF_LIFE_STEPS)
+        accuracy = START_ACCURACY + (FINAL_GAIN - drop) * progress + (rng.gauss(0, REWARD_SD) if self.step else 0.0)
+        return EvalResult(
+            step=self.step,
+            accuracy=accuracy if self.framework.learns else START_ACCURACY,
+            num_problems=2000,
+            truncated_frac=0.01,
+            completion_len_mean=12.0,
+        )
+
+    def lengths(self) -> SampledLengths:
+        """Four rollouts a step, lengths 4 to 16."""
+        steps = max(1, self.step)
+        return SampledLengths(prompt=(8,) * 4 * steps, completion=(4, 8, 12, 16) * steps, rollouts_per_step=4)
+
+    def close(self) -> None:
+        """Nothing to stop."""
+        self.closed = True
+
+    def _one_step(self) -> Observation:
+        self.framework.on_step()
+        rng = random.Random(f"{self.framework.seed} {self.number} {self.step}")
+        noise = math.exp(rng.gauss(0, self.framework.noise))
+        settings, knobs = self.spec.settings, self.framework.knob_table
+        rollout_s, train_s = (noise * s for s in side_seconds(knobs, settings))
+        hidden = any(settings[k.name] in k.hides_metrics for k in knobs)
+        broken = any(k.fails_with.get(settings[k.name]) == "nan" for k in knobs)
+        k3 = max([HEALTHY_K3, *(k.mismatch_k3.get(settings[k.name], 0.0) for k in knobs)])
+        self.step += 1
+        return _observation(self.step - 1, rollout_s, train_s, None if hidden else _gap(k3), broken, self._varies())
+
+    def _varies(self) -> bool:
+        return self.framework.learns
+
+
+def _observation(
+    step: int, rollout_s: float, train_s: float, gap: GapStats | None, broken: bool, learns: bool
+) -> Observation:
+    seconds = rollout_s + train_s
+    return Observation(
+        step=step,
+        step_time_s=seconds,
+        wall_by_role_s={"trainer": seconds, "rollout": seconds},
+        spans=(
+            SpanTime(role="rollout", phase="rollout", kind="busy", seconds=rollout_s),
+            SpanTime(role="rollout", phase="train", kind="exposed_wait", seconds=train_s),
+            SpanTime(role="trainer", phase="rollout", kind="exposed_wait", seconds=rollout_s),
+            SpanTime(role="trainer", phase="train", kind="busy", seconds=train_s),
+        ),
+        prompt_tokens=32,
+        completion_tokens=40,
+        padded_tokens=100,
+        decode_iterations=16,
+        num_rollouts=4,
+        completion_len_p50=10,
+        completion_len_max=16,
+        truncated_frac=0.01,
+        reward_mean=0.5,
+        mixed_groups_frac=0.6 if learns else 0.0,
+        entropy=1.0,
+        grad_norm=math.nan if broken else 1.0,
+        loss=math.nan if broken else 0.1,
+        mismatch=gap,
+        lag_max=0,
+        memory_peak_bytes=10**8,
+        weight_version=step + 1,
+    )
+
+
+def _gap(k3: float) -> GapStats:
+    spread = math.sqrt(2 * k3)
+    return GapStats(
+        k1=0.0,
+        k3=k3,
+        mean_abs=spread,
+        max_abs=4 * spread,
+        mult_prob_error=math.exp(spread),
+        ess_frac=1 / (1 + spread**2),
+        num_tokens=40,
+    )
+
+
+def _when(knobs: tuple[FakeKnob, ...], settings: Settings, side: Role) -> dict[str, KnobValue]:
+    return {k.name: settings[k.name] for k in knobs if k.side is side}
+
+
+def _curves(knobs: tuple[FakeKnob, ...], side: Role) -> list[CostCurve]:
+    """Return one curve per combination of the side's knobs."""
+    combinations: list[dict[str, KnobValue]] = [{}]
+    for knob in (k for k in knobs if k.side is side):
+        combinations = [{**c, knob.name: value} for c in combinations for value in knob.factors]
+    defaults: dict[str, KnobValue] = {k.name: next(iter(k.factors)) for k in knobs}
+    name, index = ("rollout", 0) if side is Role.ROLLOUT else ("train", 1)
+    return [
+        CostCurve(
+            name=name,
+            when=when,
+            unit="1",
+            points=(CurvePoint(x=1, seconds=side_seconds(knobs, {**defaults, **when}, believed=True)[index]),),
+        )
+        for when in combinations
+    ]

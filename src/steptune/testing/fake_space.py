@@ -1,0 +1,131 @@
+"""What the fake framework's knobs do. Every trap of real tuning has a knob here.
+
+The step is ``rollout + train`` (or their maximum when one step off), each side a constant times the factors
+of its knobs. The optimum is therefore known by construction: see `best_settings`.
+"""
+
+from dataclasses import dataclass, field
+from itertools import product
+
+from steptune.core.knob import Effect, KnobSpec, KnobValue, Restart, Settings
+from steptune.core.phase import Role
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FakeKnob:
+    """One knob: its first value is the baseline's."""
+
+    name: str
+    side: Role
+    factors: dict[KnobValue, float]
+    """Value -> factor on its side's seconds, as the machine really behaves."""
+    effect: Effect = Effect.NONE
+    believed: dict[KnobValue, float] = field(default_factory=dict[KnobValue, float])
+    """Factors the cost probe reports; empty means the truth."""
+    mismatch_k3: dict[KnobValue, float] = field(default_factory=dict[KnobValue, float])
+    """Value -> k3 that the rollout-trainer gap rises to."""
+    reward_drop: dict[KnobValue, float] = field(default_factory=dict[KnobValue, float])
+    """Value -> loss of final held-out reward."""
+    parity_distance: dict[KnobValue, float] = field(default_factory=dict[KnobValue, float])
+    """Value -> relative distance of the replayed update."""
+    hides_metrics: frozenset[KnobValue] = frozenset()
+    """Values under which the run reports no mismatch."""
+    fails_with: dict[KnobValue, str] = field(default_factory=dict[KnobValue, str])
+    """Value -> how a launch ends: ``oom``, ``crash`` or ``nan``."""
+
+    def spec(self) -> KnobSpec:
+        """The knob as the tuner sees it."""
+        return KnobSpec(
+            name=self.name,
+            side=self.side,
+            values=tuple(self.factors),
+            effect=self.effect,
+            restart=Restart.HOT,
+            what=f"fake knob of the {self.side}",
+        )
+
+
+PACKING = FakeKnob(name="layout", side=Role.TRAINER, factors={"padded": 1.0, "packed": 0.5})
+"""Honest gain on the trainer."""
+
+COMPACTION = FakeKnob(name="compact_finished", side=Role.ROLLOUT, factors={False: 1.0, True: 0.6})
+"""Honest gain on the rollout."""
+
+LEAKY_DTYPE = FakeKnob(
+    name="rollout_dtype",
+    side=Role.ROLLOUT,
+    factors={"fp32": 1.0, "int4": 0.3},
+    effect=Effect.PRECISION,
+    mismatch_k3={"int4": 0.5},
+)
+"""Faster, but the trainer no longer agrees with the sampler."""
+
+LAZY_ANSWERS = FakeKnob(
+    name="rollout_kernel",
+    side=Role.ROLLOUT,
+    factors={"exact": 1.0, "sloppy": 0.5},
+    effect=Effect.PRECISION,
+    reward_drop={"sloppy": 0.2},
+)
+"""Faster with a clean gap, but the model learns less."""
+
+PLACEBO = FakeKnob(
+    name="placebo", side=Role.TRAINER, factors={"off": 1.0, "on": 1.0}, believed={"off": 1.0, "on": 0.6}
+)
+"""Forecast to help; does nothing."""
+
+SILENT = FakeKnob(
+    name="monitoring",
+    side=Role.ROLLOUT,
+    factors={"full": 1.0, "none": 0.4},
+    effect=Effect.PRECISION,
+    hides_metrics=frozenset({"none"}),
+)
+"""Faster because it measures nothing: cannot be guarded, so cannot be adopted."""
+
+HALVED_GRADIENT = FakeKnob(
+    name="micro_batch_tokens",
+    side=Role.TRAINER,
+    factors={512: 1.0, 8192: 0.4},
+    parity_distance={8192: 0.5},
+)
+"""A 'none' knob that changes the update."""
+
+HUNGRY = FakeKnob(
+    name="recompute", side=Role.TRAINER, factors={True: 1.0, False: 0.5}, fails_with={False: "oom"}
+)
+"""Forecast to help; runs out of memory."""
+
+
+def best_settings(knobs: tuple[FakeKnob, ...], harmless: Settings) -> dict[str, KnobValue]:
+    """Return the fastest configuration among the harmless values of every knob (``harmless`` pins the others)."""
+    free = [k for k in knobs if k.name not in harmless]
+    best = min(
+        product(*(k.factors for k in free)),
+        key=lambda values: seconds_of(knobs, {**harmless, **{k.name: v for k, v in zip(free, values, strict=True)}}),
+    )
+    return {**harmless, **{k.name: v for k, v in zip(free, best, strict=True)}}
+
+
+def seconds_of(knobs: tuple[FakeKnob, ...], settings: Settings, *, believed: bool = False) -> float:
+    """Return the synchronous step time of ``settings`` without noise."""
+    rollout, train = side_seconds(knobs, settings, believed=believed)
+    return rollout + train
+
+
+ROLLOUT_S = 0.6
+"""Seconds of the baseline's rollout (virtual)."""
+
+TRAIN_S = 0.4
+"""Seconds of the baseline's update (virtual)."""
+
+
+def side_seconds(
+    knobs: tuple[FakeKnob, ...], settings: Settings, *, believed: bool = False
+) -> tuple[float, float]:
+    """Return virtual seconds of (rollout, train) under ``settings``."""
+    sides = {Role.ROLLOUT: ROLLOUT_S, Role.TRAINER: TRAIN_S}
+    for knob in knobs:
+        factors = knob.believed or knob.factors if believed else knob.factors
+        sides[knob.side] *= factors[settings[knob.name]]
+    return sides[Role.ROLLOUT], sides[Role.TRAINER]

@@ -1,0 +1,162 @@
+"""First stage of a session: profile the baseline, refuse what cannot be tuned, name the bottlenecks."""
+
+import os
+import time
+from dataclasses import replace
+
+from steptune.core.change import Change
+from steptune.core.errors import HealthError, LimitError, explain
+from steptune.core.event import Diagnosed, Profiled
+from steptune.core.framework import LaunchSpec, Session
+from steptune.core.knob import Effect, Restart
+from steptune.core.profile import Profile, unattributed_frac
+from steptune.core.trial import Arm, Observation
+from steptune.core.units import mib
+from steptune.diagnose.diagnose import diagnose
+from steptune.guard.health import health_problem
+from steptune.profile.aggregate import ProfileInputs, health_of, profile_of
+from steptune.profile.measure import NaturalRun, run_naturally
+from steptune.stats.noise import noise_floor
+from steptune.stats.warmup import num_warmup_steps
+from steptune.trial.blocks import BlockPlan, Pair, take_turns, warm_up
+from steptune.tune.context import Context
+
+AA_PLAN = BlockPlan(max_pairs=4, kept_steps=3)
+"""The A/A repeat has the shape of a trial."""
+
+NOTHING = Change(moves=(), effect=Effect.NONE, restart=Restart.HOT)
+"""The baseline's own change."""
+
+
+def profile_baseline(context: Context) -> None:
+    """Measure, check, record.
+
+    Raises:
+        HealthError: the run does not learn or is broken.
+        LimitError: the baseline itself breaks a limit of the owner's.
+    """
+    started_s, load_avg = time.monotonic(), os.getloadavg()[0]
+    say = context.progress.say
+    say("profile: the baseline as it is (lengths, reward, health)")
+    natural = run_naturally(
+        context.framework, context.job, context.baseline_settings, context.run_path("profile", "natural")
+    )
+    inputs = _natural_inputs(context, natural, load_avg)
+    check_health(profile_of(context.job, inputs), natural.observations)
+    say("profile: primitive costs (decode, prefill, training, hand-over); no candidate is run")
+    costs = context.framework.probe_costs(context.job, context.run_path("profile", "probe"))
+    forced = None if context.job.algorithm.dynamic_sampling else natural.lengths
+    pairs = _repeat(context, LaunchSpec(settings=context.baseline_settings, seed=1, forced_lengths=forced))
+    arms = _arms(pairs)
+    kept = (*arms[0].observations, *arms[1].observations)
+    noise = noise_floor(*([o.step_time_s for o in arm.observations] for arm in arms))
+    profile = profile_of(context.job, replace(inputs, kept=kept, noise=noise, costs=costs))
+    check_limits(context, profile)
+    wall_s = time.monotonic() - started_s
+    context.record(
+        Profiled(
+            label="baseline",
+            profile=profile,
+            arms=arms,
+            cost_wall_s=wall_s,
+            cost_device_s=wall_s * context.job.devices.num_cores,
+        )
+    )
+    say(
+        f"profile: step {profile.step_time}, noise within a launch {noise.within_launch_cv:.1%}, "
+        f"between launches {noise.between_launch_frac:.1%}, unattributed {unattributed_frac(profile):.1%}"
+    )
+
+
+def name_bottlenecks(context: Context) -> None:
+    """Diagnose the baseline and record what holds it up."""
+    found = diagnose(context.baseline, context.planned(context.baseline_settings))
+    context.record(Diagnosed(bottlenecks=found))
+    for bottleneck in found:
+        context.progress.say(f"diagnose: {bottleneck.kind}: {bottleneck.evidence}")
+
+
+def check_health(profile: Profile, observations: tuple[Observation, ...]) -> None:
+    """Refuse to tune a sick run.
+
+    Raises:
+        HealthError: says what to fix first.
+    """
+    problem = health_problem(profile, observations)
+    if problem is not None:
+        raise HealthError(problem)
+
+
+def check_limits(context: Context, profile: Profile) -> None:
+    """Refuse limits that the baseline itself breaks: no change could be held against them.
+
+    Raises:
+        LimitError: names the limit, the baseline's value and what would hold.
+    """
+    limits, mismatch = context.job.limits, profile.mismatch
+    if mismatch is not None and mismatch.k3 > limits.max_mismatch_k3:
+        raise LimitError(
+            explain(
+                "`limits.max_mismatch_k3` is below the baseline's own mismatch",
+                got=f"{limits.max_mismatch_k3:g} against {mismatch.k3:.3g} nat",
+                allowed=f"{mismatch.k3:.3g} or more",
+                hint="fix the baseline's rollout-trainer gap, or raise the limit",
+            )
+        )
+    peak, total = profile.memory_peak_bytes, context.framework.total_memory_bytes()
+    allowed = (1 - limits.memory_headroom_frac) * total
+    if peak is not None and peak.value > allowed:
+        raise LimitError(
+            explain(
+                "`limits.memory_headroom_frac` cannot be met by the baseline",
+                got=f"a peak of {mib(peak.value):.0f} MiB",
+                allowed=f"{mib(allowed):.0f} of {mib(total):.0f} MiB",
+                hint="ask for less head-room or use a machine with more memory",
+            )
+        )
+
+
+def _natural_inputs(context: Context, natural: NaturalRun, load_avg: float) -> ProfileInputs:
+    steps = natural.observations
+    num_warmup = num_warmup_steps([o.step_time_s for o in steps])
+    return ProfileInputs(
+        framework=context.framework.name,
+        version=context.framework.version(),
+        settings=context.baseline_settings,
+        kept=steps[num_warmup:],
+        num_warmup=num_warmup,
+        lengths=natural.lengths,
+        health=health_of(steps),
+        noise=None,
+        costs=(),
+        load_avg=load_avg,
+    )
+
+
+def _repeat(context: Context, spec: LaunchSpec) -> list[Pair]:
+    """Run the baseline against itself."""
+    sessions: list[Session] = []
+    pairs: list[Pair] = []
+    try:
+        for name in ("a", "b"):
+            folder = context.run_path("profile", name)
+            sessions.append(context.framework.launch(context.job, spec, folder))
+        warm_up(sessions)
+        for pair in take_turns(sessions[0], sessions[1], AA_PLAN):
+            pairs.append(pair)
+            context.progress.say(f"profile: A/A pair {len(pairs)} of {AA_PLAN.max_pairs}, ratio {pair.ratio:.3f}")
+    finally:
+        for session in sessions:
+            session.close()
+    return pairs
+
+
+def _arms(pairs: list[Pair]) -> tuple[Arm, Arm]:
+    first = tuple(step for pair in pairs for step in pair.incumbent)
+    second = tuple(step for pair in pairs for step in pair.candidate)
+    return (
+        Arm(label="baseline", signature=NOTHING.signature, observations=first),
+        Arm(label="baseline again", signature=NOTHING.signature, observations=second),
+    )
+
+

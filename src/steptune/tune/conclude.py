@@ -1,0 +1,70 @@
+"""From the journal to the decision. Pure, so that `report --verify` can draw the same conclusion again."""
+
+from steptune.core.decision import Decision
+from steptune.core.event import Confirmed, RewardTested, TrialEnded
+from steptune.core.knob import Effect
+from steptune.core.profile import NoiseFloor, Profile
+from steptune.core.verdict import Verdict
+from steptune.decide.final import Costs, decide
+from steptune.decide.tripwires import tripwires
+from steptune.store.replay import SessionState
+from steptune.tune.baseline import NOTHING
+from steptune.tune.context import settings_of
+from steptune.tune.search_state import SearchState
+
+
+def conclude(state: SessionState, found: SearchState) -> Decision:
+    """Return the decision on the search's incumbent."""
+    baseline, started = state.baseline, state.started
+    assert baseline is not None, "a session is concluded after its profile"
+    assert started is not None, "a session is concluded after its start"
+    winner = found.incumbent
+    change = winner.trial.change if winner else NOTHING
+    confirmed = _of_this(state.confirmed, change.signature)
+    tested = next((t for t in reversed(state.reward_tests) if t.signature == change.signature), None)
+    is_confirmed = confirmed is not None
+    return decide(
+        change=change,
+        baseline=settings_of(started.baseline_levers),
+        effect=change.effect,
+        confirmed_speedup=confirmed.speedup if is_confirmed else None,
+        over_best_practice=confirmed.speedup_over_best_practice if is_confirmed else None,
+        verdicts=verdicts_on(winner, tested) if winner else (),
+        noise=_noise(baseline),
+        costs=_costs(state, baseline, confirmed),
+        holds_for=confirmed.holds_for if is_confirmed else None,
+        tripwires=tripwires(
+            limits=started.job.limits,
+            own_lag=started.job.algorithm.num_updates - 1,
+            baseline_step_s=baseline.step_time.value,
+            baseline_truncated_frac=baseline.health.truncated_frac,
+            total_memory_bytes=started.machine.memory_bytes,
+        ),
+    )
+
+
+def owes_reward(effect: Effect) -> bool:
+    """Return whether a change of this effect class owes a reward test."""
+    return effect in (Effect.PRECISION, Effect.STALENESS)
+
+
+def verdicts_on(winner: TrialEnded, tested: RewardTested | None) -> tuple[Verdict, ...]:
+    """Return every guard's last word on the winner."""
+    return (*winner.verdicts, *(tested.verdicts if tested else ()))
+
+
+def _of_this(confirmed: Confirmed | None, signature: str) -> Confirmed | None:
+    return confirmed if confirmed is not None and confirmed.signature == signature else None
+
+
+def _noise(baseline: Profile) -> NoiseFloor:
+    assert baseline.noise is not None, "a measured profile has a noise floor"
+    return baseline.noise
+
+
+def _costs(state: SessionState, baseline: Profile, confirmed: Confirmed | None) -> Costs:
+    baseline_s = baseline.step_time.value
+    tuned_s = baseline_s / confirmed.speedup.value if confirmed else baseline_s
+    return Costs(
+        wall_s=state.cost_wall_s, device_s=state.cost_device_s, baseline_step_s=baseline_s, tuned_step_s=tuned_s
+    )

@@ -1,0 +1,232 @@
+"""After the search: each lever's share, and a confirmation on fresh launches that chose nothing."""
+
+import time
+from collections.abc import Sequence
+
+from steptune.core.change import Change, Move
+from steptune.core.decision import Range
+from steptune.core.estimate import Estimate, Source
+from steptune.core.event import Confirmed, Profiled, Waterfall, WaterfallStep
+from steptune.core.framework import LaunchSpec, Session
+from steptune.core.knob import Settings
+from steptune.core.profile import SampledLengths
+from steptune.core.trial import Arm, Observation
+from steptune.forecast.forecast import forecast_change
+from steptune.profile.aggregate import ProfileInputs, profile_of
+from steptune.propose.make import make_change
+from steptune.stats.ratio import ratio_interval
+from steptune.trial.blocks import BlockPlan, mean_step_s, rotate_arms, warm_up
+from steptune.trial.run import step_time
+from steptune.tune.baseline import NOTHING
+from steptune.tune.context import Context, settings_of
+from steptune.tune.search import Space, write_forecast
+
+WATERFALL_PLAN = BlockPlan(max_pairs=3, kept_steps=2)
+"""Rounds over all rows of the waterfall."""
+
+CONFIRM_PLAN = BlockPlan(max_pairs=5, kept_steps=3)
+"""Rounds over baseline, best practice and winner: what the headline rests on."""
+
+RAW_PLAN = BlockPlan(max_pairs=2, kept_steps=3)
+"""Rounds over baseline and winner at natural lengths."""
+
+CONFIRM_SEED_SHIFT = 1000
+"""Added to the job's seed: other problems and other noise than any trial saw."""
+
+Blocks = list[list[tuple[Observation, ...]]]
+"""Blocks by arm."""
+
+
+def measure_waterfall(context: Context, space: Space, change: Change) -> None:
+    """Add the winner's moves one after the other, largest forecast gain first, and time every stage of it."""
+    started_s = time.monotonic()
+    stages = waterfall_stages(context, space, change)
+    for number, stage in enumerate(stages[1:], 1):
+        planned = context.planned(stage.applied_to(context.baseline_settings))
+        write_forecast(context, space, stage, planned, number=number, purpose="waterfall", history=())
+    context.progress.say(f"waterfall: {len(stages) - 1} groups of levers, added one by one")
+    settings = [stage.applied_to(context.baseline_settings) for stage in stages]
+    blocks = _run_arms(context, settings, "waterfall", WATERFALL_PLAN, seed_shift=0, forced=context.forced_lengths)
+    wall_s = time.monotonic() - started_s
+    context.record(
+        Waterfall(
+            rows=tuple(_row(stages, blocks, index) for index in range(len(stages))),
+            cost_wall_s=wall_s,
+            cost_device_s=wall_s * context.job.devices.num_cores,
+        )
+    )
+
+
+def waterfall_stages(context: Context, space: Space, change: Change) -> list[Change]:
+    """Return cumulative changes from nothing to the winner; moves that only run together are added together."""
+    by_name = {spec.name: spec for spec in context.specs}
+    left = list(change.moves)
+    stages, done = [NOTHING], list[Move]()
+    while left:
+        group = _next_group(context, space, done, left)
+        done, left = [*done, *group], [move for move in left if move not in group]
+        stages.append(make_change(tuple(done), by_name, context.state.bottlenecks or ()))
+    return stages
+
+
+def _next_group(context: Context, space: Space, done: list[Move], left: list[Move]) -> list[Move]:
+    """Return the single move with the best forecast that can run on top of ``done``, else all that are left."""
+    best: tuple[float, Move] | None = None
+    for move in left:
+        settings = {**context.baseline_settings, **{m.knob: m.new for m in [*done, move]}}
+        if context.framework.conflicts(context.job, settings):
+            continue
+        ratio = _forecast_ratio(context, space, settings)
+        if best is None or ratio < best[0]:
+            best = (ratio, move)
+    return left if best is None else [best[1]]
+
+
+def _forecast_ratio(context: Context, space: Space, settings: Settings) -> float:
+    return forecast_change(
+        profile=context.baseline,
+        planned_baseline=space.planned_baseline,
+        planned=context.planned(settings),
+        change=NOTHING,
+        history=(),
+        total_memory_bytes=context.framework.total_memory_bytes(),
+        headroom_frac=context.job.limits.memory_headroom_frac,
+    ).ratio.value
+
+
+def _row(stages: Sequence[Change], blocks: Blocks, index: int) -> WaterfallStep:
+    stage = stages[index]
+    added = [str(m) for m in stage.moves if index and m not in stages[index - 1].moves]
+    return WaterfallStep(
+        added="; ".join(added) or "baseline",
+        step_time=step_time([step for block in blocks[index] for step in block]),
+        ratio_to_previous=_ratio(blocks[index], blocks[index - 1]) if index else None,
+        ratio_to_baseline=_ratio(blocks[index], blocks[0]) if index else None,
+        signature=stage.signature,
+    )
+
+
+def confirm(context: Context, space: Space, change: Change) -> None:
+    """Time baseline, best practice and winner afresh; record the gain, its range and the winner's profile."""
+    started_s = time.monotonic()
+    context.progress.say("confirm: baseline, best practice and winner on fresh launches, other seeds")
+    winner = change.applied_to(context.baseline_settings)
+    best_practice = settings_of(context.started.best_practice_levers)
+    settings = [context.baseline_settings, best_practice, winner]
+    blocks = _run_arms(
+        context, settings, "confirm", CONFIRM_PLAN, seed_shift=CONFIRM_SEED_SHIFT, forced=context.forced_lengths
+    )
+    raw = _run_arms(
+        context, [settings[0], winner], "natural", RAW_PLAN, seed_shift=CONFIRM_SEED_SHIFT, forced=None
+    )
+    wall_s = time.monotonic() - started_s
+    confirmed = Confirmed(
+        signature=change.signature,
+        arms=tuple(
+            Arm(label=label, signature=signature, observations=tuple(step for block in arm for step in block))
+            for label, signature, arm in zip(
+                ("baseline", "best practice", "candidate"),
+                (NOTHING.signature, "best-practice", change.signature),
+                blocks,
+                strict=True,
+            )
+        ),
+        speedup=_speedup(blocks[0], blocks[2]),
+        speedup_over_best_practice=_speedup(blocks[1], blocks[2]),
+        raw_speedup=_speedup(raw[0], raw[1]),
+        holds_for=range_of(context, space, change),
+        cost_wall_s=wall_s,
+        cost_device_s=wall_s * context.job.devices.num_cores,
+    )
+    context.record(confirmed)
+    context.progress.say(
+        f"confirm: {confirmed.speedup} over the baseline, {confirmed.speedup_over_best_practice} over best practice"
+    )
+    _record_tuned_profile(context, winner, confirmed.arms[2].observations)
+
+
+def range_of(context: Context, space: Space, change: Change) -> Range:
+    """Forecast the winner against the baseline at the tested, at doubled and at the longest lengths."""
+    lengths, longest = context.lengths, context.job.algorithm.max_completion_len
+    scaled = {
+        "1x": lengths,
+        "2x": lengths.model_copy(update={"completion": tuple(min(2 * c, longest) for c in lengths.completion)}),
+        "longest": lengths.model_copy(update={"completion": (longest,) * len(lengths.completion)}),
+    }
+    return Range(
+        completion_len_mean=sum(lengths.completion) / len(lengths.completion),
+        completion_len_max=max(lengths.completion),
+        forecast_ratio_at={name: _ratio_at(context, space, change, at) for name, at in scaled.items()},
+    )
+
+
+def _ratio_at(context: Context, space: Space, change: Change, lengths: SampledLengths) -> float:
+    """Both sides are forecast against the measured baseline, so their quotient is winner / baseline there."""
+    baseline = context.baseline_settings
+    ratios = [
+        forecast_change(
+            profile=context.baseline,
+            planned_baseline=space.planned_baseline,
+            planned=context.framework.planned_work(context.job, settings, lengths),
+            change=NOTHING,
+            history=(),
+            total_memory_bytes=context.framework.total_memory_bytes(),
+            headroom_frac=context.job.limits.memory_headroom_frac,
+        ).ratio.value
+        for settings in (change.applied_to(baseline), baseline)
+    ]
+    return ratios[0] / ratios[1]
+
+
+def _run_arms(
+    context: Context,
+    settings: Sequence[Settings],
+    name: str,
+    plan: BlockPlan,
+    *,
+    seed_shift: int,
+    forced: SampledLengths | None,
+) -> Blocks:
+    sessions: list[Session] = []
+    folder = context.run_path("arms", name)
+    try:
+        for index, each in enumerate(settings):
+            spec = LaunchSpec(
+                settings=dict(each), seed=context.job.algorithm.seed + seed_shift, forced_lengths=forced
+            )
+            sessions.append(context.framework.launch(context.job, spec, folder / str(index)))
+        warm_up(sessions)
+        return rotate_arms(sessions, plan.max_pairs, plan)
+    finally:
+        for session in sessions:
+            session.close()
+
+
+def _ratio(candidate: Sequence[Sequence[Observation]], base: Sequence[Sequence[Observation]]) -> Estimate:
+    interval = ratio_interval([mean_step_s(b) for b in candidate], [mean_step_s(b) for b in base])
+    return interval.estimate(unit="x", source=Source.MEASURED)
+
+
+def _speedup(slow: Sequence[Sequence[Observation]], fast: Sequence[Sequence[Observation]]) -> Estimate:
+    """Return slow / fast: swapping the arms of a ratio gives exactly its inverse."""
+    return _ratio(slow, fast)
+
+
+def _record_tuned_profile(context: Context, winner: Settings, steps: tuple[Observation, ...]) -> None:
+    baseline = context.baseline
+    profile = profile_of(
+        context.job,
+        ProfileInputs(
+            framework=baseline.framework,
+            version=baseline.framework_version or "",
+            settings=dict(winner),
+            kept=steps,
+            num_warmup=0,
+            lengths=context.lengths,
+            health=baseline.health,
+            noise=baseline.noise,
+            costs=(),
+            load_avg=None,
+        ),
+    )
+    context.record(Profiled(label="tuned", profile=profile, cost_wall_s=0.0, cost_device_s=0.0))

@@ -1,0 +1,116 @@
+"""What every step of a session works with: the job, its framework, the journal, the clock and the voice."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import final
+
+from steptune.core.event import Event, Profiled, SessionStarted
+from steptune.core.framework import Framework, Lever
+from steptune.core.job import JobSpec
+from steptune.core.knob import Effect, KnobSpec, KnobValue, Settings
+from steptune.core.profile import Profile, SampledLengths
+from steptune.core.trial import Arm
+from steptune.core.work import PlannedWork
+from steptune.store.journal import Journal
+from steptune.store.replay import SessionState, fold
+from steptune.store.run_folder import RunFolder
+from steptune.tune.budget import Budget
+from steptune.tune.progress import Progress
+
+
+@final
+@dataclass(kw_only=True, slots=True)
+class Context:
+    """One session. Everything it knows of the past comes from the journal, so a resumed one knows the same."""
+
+    framework: Framework
+    job: JobSpec
+    folder: RunFolder
+    journal: Journal
+    budget: Budget
+    progress: Progress
+    specs: tuple[KnobSpec, ...]
+    _folded: tuple[int, SessionState] = field(default_factory=lambda: (0, SessionState()))
+
+    def record(self, event: Event) -> None:
+        """Append ``event`` to the journal and bring the views up to date."""
+        self.journal.append(event)
+        self.folder.write_views(self.journal.events)
+
+    @property
+    def state(self) -> SessionState:
+        """What the journal says so far."""
+        events = self.journal.events
+        if self._folded[0] != len(events):
+            self._folded = (len(events), fold(events))
+        return self._folded[1]
+
+    @property
+    def started(self) -> SessionStarted:
+        """The session's first event."""
+        started = self.state.started
+        assert started is not None, "a session is recorded before it works"
+        return started
+
+    @property
+    def baseline(self) -> Profile:
+        """The baseline's profile."""
+        profile = self.state.baseline
+        assert profile is not None, "the baseline is profiled before anything uses it"
+        return profile
+
+    @property
+    def baseline_settings(self) -> dict[str, KnobValue]:
+        """The baseline's whole configuration."""
+        return settings_of(self.started.baseline_levers)
+
+    @property
+    def lengths(self) -> SampledLengths:
+        """The baseline's natural lengths, to which every timed arm is forced."""
+        lengths = self.baseline.lengths
+        assert isinstance(lengths, SampledLengths), "a measured profile has sampled lengths"
+        return lengths
+
+    @property
+    def forced_lengths(self) -> SampledLengths | None:
+        """Lengths to force, or None for a job with dynamic sampling, whose rounds depend on real rewards.
+
+        Such arms share seeds and noise, so their lengths agree up to rounding; the same-work guard checks.
+        """
+        return None if self.job.algorithm.dynamic_sampling else self.lengths
+
+    @property
+    def baseline_arms(self) -> tuple[Arm, ...]:
+        """Both arms of the A/A repeat."""
+        arms = next((e.arms for e in self.journal.events if isinstance(e, Profiled) and e.label == "baseline"), None)
+        assert arms is not None, "the baseline is profiled before anything uses it"
+        return arms
+
+    @property
+    def batches_dir(self) -> Path:
+        """Rollout batches recorded from the baseline, for the update-parity replay."""
+        found = sorted(self.folder.path.glob("profile/natural*/batches"))
+        return found[-1] if found else self.folder.path / "profile" / "natural" / "batches"
+
+    @property
+    def effects(self) -> dict[str, Effect]:
+        """Effect class of every knob."""
+        return {spec.name: spec.effect for spec in self.specs}
+
+    def planned(self, settings: Settings) -> PlannedWork:
+        """Count the work of a step under ``settings`` at the reference lengths."""
+        return self.framework.planned_work(self.job, settings, self.lengths)
+
+    def run_path(self, *names: str) -> Path:
+        """A path inside the run folder that does not exist yet (a resumed session never writes over old files)."""
+        path = self.folder.path.joinpath(*names)
+        attempt = 1
+        while path.exists():
+            attempt += 1
+            path = path.with_name(f"{names[-1]}-r{attempt}")
+        return path
+
+
+def settings_of(levers: tuple[Lever, ...]) -> dict[str, KnobValue]:
+    """Return the configuration that a lever table describes."""
+    return {lever.knob: lever.value for lever in levers}

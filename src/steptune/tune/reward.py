@@ -1,0 +1,150 @@
+"""The reward test: paired training runs of baseline and candidate that share their seeds, on held-out problems.
+
+Nobody reads a clock here, so the runs go side by side on one thread each. Start and end are measured on the
+same fixed problems; the pairs differ only by the change.
+"""
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import final
+
+from steptune.core.change import Change
+from steptune.core.errors import TrialError
+from steptune.core.event import RewardTested
+from steptune.core.framework import LaunchSpec
+from steptune.core.knob import Settings
+from steptune.core.trial import EvalResult
+from steptune.core.verdict import Judgement, Verdict
+from steptune.guard.length_shift import check_length
+from steptune.guard.reward import check_reward
+from steptune.guard.truncation import check_truncation
+from steptune.tune.context import Context
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainedRun:
+    """One training run's ends."""
+
+    start: EvalResult
+    end: EvalResult
+
+
+def run_reward_test(context: Context, change: Change) -> RewardTested:
+    """Train pairs until the seeds or the budget are used up; record and return the result."""
+    started_s = time.monotonic()
+    guard, num_cores = context.job.guard, context.job.devices.num_cores
+    seeds = [context.job.algorithm.seed + 1 + i for i in range(guard.reward_seeds)]
+    context.progress.say(f"reward: {len(seeds)} paired runs of {guard.reward_steps} steps, held-out problems")
+    arms = {"baseline": context.baseline_settings, "candidate": change.applied_to(context.baseline_settings)}
+    jobs = [(label, seed) for seed in seeds for label in arms]
+    with ThreadPoolExecutor(max_workers=num_cores) as pool:
+        runs = list(pool.map(lambda job: _train(context, job[0], arms[job[0]], job[1]), jobs))
+    by_arm = {label: [run for (name, _), run in zip(jobs, runs, strict=True) if name == label] for label in arms}
+    wall_s = time.monotonic() - started_s
+    tested = _tested(context, change, by_arm["baseline"], by_arm["candidate"], wall_s, wall_s * num_cores)
+    context.record(tested)
+    for verdict in tested.verdicts:
+        context.progress.say(f"reward: {verdict.guard} {verdict.judgement}: {verdict.because}")
+    return tested
+
+
+def reward_cost_s(context: Context, candidate_ratio: float) -> float:
+    """Return the wall seconds that the test will take, at one core per run."""
+    guard, step_s = context.job.guard, context.baseline.step_time.value
+    per_pair = guard.reward_steps * step_s * (1 + candidate_ratio)
+    return ONE_CORE_SLOWDOWN * per_pair * guard.reward_seeds / context.job.devices.num_cores
+
+
+ONE_CORE_SLOWDOWN = 1.5
+"""How much longer a step takes on one thread beside another run than on all cores alone (a 1 M model: 1.3 to 1.6)."""
+
+
+def skip_reward_test(context: Context, change: Change, why: str) -> None:
+    """Record that the test was owed but not run: INCONCLUSIVE, never PASS."""
+    verdict = Verdict(
+        guard="reward",
+        judgement=Judgement.INCONCLUSIVE,
+        limit=f"fall of held-out accuracy at most {context.job.limits.reward_margin:g}",
+        because=why,
+    )
+    empty = dict.fromkeys(
+        ("start_S", "baseline_S", "candidate_S", "baseline_truncated_S", "candidate_truncated_S"), ()
+    )
+    context.record(
+        RewardTested(signature=change.signature, verdicts=(verdict,), cost_wall_s=0.0, cost_device_s=0.0, **empty)
+    )
+    context.progress.say(f"reward: not tested: {why}")
+
+
+def _train(context: Context, label: str, settings: Settings, seed: int) -> TrainedRun | TrialError:
+    spec = LaunchSpec(settings=dict(settings), seed=seed, is_untimed=True)
+    session = context.framework.launch(context.job, spec, context.run_path("reward", f"{label}-{seed}"))
+    try:
+        start = session.evaluate()
+        session.run_steps(context.job.guard.reward_steps)
+        end = session.evaluate()
+    except TrialError as error:
+        return error
+    finally:
+        session.close()
+    context.progress.say(f"reward: {label}, seed {seed}: {start.accuracy:.3f} to {end.accuracy:.3f}")
+    return TrainedRun(start=start, end=end)
+
+
+def _tested(
+    context: Context,
+    change: Change,
+    baseline: Sequence[TrainedRun | TrialError],
+    candidate: Sequence[TrainedRun | TrialError],
+    wall_s: float,
+    device_s: float,
+) -> RewardTested:
+    """A run that died has NaN for its ends, which no guard passes."""
+    start_S, baseline_S = [_start(run) for run in baseline], [_end(run) for run in baseline]
+    candidate_S = [_end(run) for run in candidate]
+    baseline_cut_S, candidate_cut_S = [_truncated(r) for r in baseline], [_truncated(r) for r in candidate]
+    return RewardTested(
+        signature=change.signature,
+        start_S=tuple(start_S),
+        baseline_S=tuple(baseline_S),
+        candidate_S=tuple(candidate_S),
+        baseline_truncated_S=tuple(baseline_cut_S),
+        candidate_truncated_S=tuple(candidate_cut_S),
+        verdicts=(
+            check_reward(
+                start_S=start_S,
+                baseline_S=baseline_S,
+                candidate_S=candidate_S,
+                margin=context.job.limits.reward_margin,
+            ),
+            check_truncation(baseline_truncated_S=baseline_cut_S, candidate_truncated_S=candidate_cut_S),
+            check_length(
+                baseline_len_S=[_length(run) for run in baseline], candidate_len_S=[_length(run) for run in candidate]
+            ),
+        ),
+        cost_wall_s=wall_s,
+        cost_device_s=device_s,
+    )
+
+
+NAN = float("nan")
+"""What a run that died contributes."""
+
+
+def _start(run: TrainedRun | TrialError) -> float:
+    return run.start.accuracy if isinstance(run, TrainedRun) else NAN
+
+
+def _end(run: TrainedRun | TrialError) -> float:
+    return run.end.accuracy if isinstance(run, TrainedRun) else NAN
+
+
+def _truncated(run: TrainedRun | TrialError) -> float:
+    return run.end.truncated_frac if isinstance(run, TrainedRun) else NAN
+
+
+def _length(run: TrainedRun | TrialError) -> float:
+    return run.end.completion_len_mean if isinstance(run, TrainedRun) else NAN

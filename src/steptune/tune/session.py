@@ -1,0 +1,236 @@
+"""The session: wires the stages, keeps the budget, resumes. The only place that knows the whole sentence.
+
+::
+
+    start -> profile -> diagnose -> propose -> search -> reward test -> waterfall -> confirm -> decide
+                                                 ^            |
+                                                 '-- a guard failed: ban the guilty moves, search on
+
+Every arrow is crossed only when its event is in the journal, so a killed session continues at the first
+missing event.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from steptune import __version__
+from steptune.core.errors import JobError, StepTuneError, StoreError, explain
+from steptune.core.event import Decided, SessionEnded, SessionResumed, SessionStarted
+from steptune.core.framework import Framework
+from steptune.core.job import JobSpec
+from steptune.store.codehash import code_hash
+from steptune.store.journal import Clock, open_for_append
+from steptune.store.knob_checks import check_knobs
+from steptune.store.lock import machine_lock, session_lock
+from steptune.store.run_folder import RunFolder
+from steptune.tune.baseline import name_bottlenecks, profile_baseline
+from steptune.tune.budget import Budget
+from steptune.tune.conclude import conclude, owes_reward
+from steptune.tune.confirm import confirm, measure_waterfall
+from steptune.tune.context import Context
+from steptune.tune.machine import describe_machine
+from steptune.tune.progress import Progress
+from steptune.tune.reward import reward_cost_s, run_reward_test, skip_reward_test
+from steptune.tune.search import Space, build_space, record_proposal, search
+from steptune.tune.search_state import SearchState, search_state
+
+MAX_ROUNDS = 4
+"""Times the search may be taken up again after a failed reward test."""
+
+STEPS_AFTER_SEARCH = 90
+"""Baseline steps' worth of wall time kept for waterfall and confirmation (measured: 60 to 80)."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TuneOptions:
+    """How a session is run."""
+
+    root: Path
+    """Folder that run folders are made in."""
+    is_advice_only: bool = False
+    """Profile and forecast, but try nothing."""
+
+
+def start_session(
+    job: JobSpec, framework: Framework, options: TuneOptions, clock: Clock, say_waiting: Callable[[str], None]
+) -> Path:
+    """Make a run folder, tune, and return the folder.
+
+    Raises:
+        StepTuneError: whatever ended the session; what was learnt until then is in the folder.
+    """
+    specs = framework.knobs(job)
+    check_knobs(job, specs)
+    _check_devices(job)
+    folder = RunFolder.create(options.root, job, clock)
+    with session_lock(folder.path), machine_lock(_waiting(say_waiting)):
+        context = _context(job, framework, folder, clock, spent_before_s=0.0)
+        context.record(
+            SessionStarted(
+                steptune_version=__version__,
+                code_hash=code_hash(),
+                job=job,
+                machine=describe_machine(framework),
+                baseline_levers=framework.baseline(job, job.baseline),
+                best_practice_levers=framework.baseline(job, "best_practice"),
+            )
+        )
+        _run(context, options)
+    return folder.path
+
+
+def resume_session(
+    path: Path, framework: Framework, options: TuneOptions, clock: Clock, say_waiting: Callable[[str], None]
+) -> Path:
+    """Go on with a killed session. Finished trials are neither lost nor repeated.
+
+    Raises:
+        StoreError: the folder is damaged, foreign, in use, or its session is done.
+    """
+    folder = RunFolder.open(path)
+    with session_lock(folder.path), machine_lock(_waiting(say_waiting)):
+        context = _context(folder.job(), framework, folder, clock, spent_before_s=0.0)
+        state = context.state
+        if state.started is None:
+            raise StoreError(
+                explain("the session never started", got="an empty journal", allowed="a started session", hint="run `steptune tune JOB`")
+            )
+        if state.decision is not None:
+            raise StoreError(
+                explain("the session is done", got=f"decision {state.decision.outcome}", allowed="a session without decision", hint="read it with `steptune report`")
+            )
+        context.budget.spent_before_s = state.cost_wall_s
+        context.budget.num_trials = len(state.ended)
+        framework.clean_up(folder.path)
+        context.record(SessionResumed(code_hash=code_hash(), abandoned_trials=state.running_numbers))
+        _run(context, options)
+    return folder.path
+
+
+def _run(context: Context, options: TuneOptions) -> None:
+    try:
+        _stages(context, options)
+    except StoreError:
+        raise
+    except StepTuneError as error:
+        context.record(_ended(context, f"{type(error).__name__}: {error}"))
+        raise
+    context.record(_ended(context, "done"))
+
+
+def _stages(context: Context, options: TuneOptions) -> None:
+    if context.state.baseline is None:
+        profile_baseline(context)
+    if context.state.bottlenecks is None:
+        name_bottlenecks(context)
+    space = build_space(context)
+    if context.state.proposed is None:
+        record_proposal(context, space)
+    if options.is_advice_only:
+        return
+    found = _settle(context, space)
+    if found.incumbent is not None:
+        _prove(context, space, found)
+    decision = conclude(context.state, found)
+    context.record(Decided(decision=decision))
+    context.folder.write_tuned(context.framework.render(context.job, decision.settings))
+    context.progress.say(f"decide: {decision.outcome}: {'; '.join(decision.reasons)}")
+
+
+def _settle(context: Context, space: Space) -> SearchState:
+    """Search and test rewards until a winner stands, or none does."""
+    found = search_state(context.state, context.effects)
+    for _ in range(MAX_ROUNDS):
+        ratio = 0.5 if found.incumbent is None else found.incumbent_ratio
+        found = search(context, space, _reserve_s(context, ratio))
+        if found.incumbent is None or not owes_reward(found.incumbent.trial.change.effect):
+            return found
+        if not _has_reward_test(context, found):
+            _test_reward(context, found)
+        after = search_state(context.state, context.effects)
+        if after.incumbent is found.incumbent:
+            return after
+        found = after
+    return found
+
+
+def _test_reward(context: Context, found: SearchState) -> None:
+    assert found.incumbent is not None, "only a winner is tested"
+    change = found.incumbent.trial.change
+    needed_s = reward_cost_s(context, found.incumbent_ratio)
+    if needed_s > context.budget.wall_left_s():
+        left_s = context.budget.wall_left_s()
+        skip_reward_test(context, change, f"it needs about {needed_s:.0f} s, the budget has {left_s:.0f} s left")
+    else:
+        run_reward_test(context, change)
+
+
+def _has_reward_test(context: Context, found: SearchState) -> bool:
+    assert found.incumbent is not None, "only a winner is tested"
+    return any(t.signature == found.incumbent.trial.change.signature for t in context.state.reward_tests)
+
+
+def _prove(context: Context, space: Space, found: SearchState) -> None:
+    assert found.incumbent is not None, "only a winner is proven"
+    change = found.incumbent.trial.change
+    if context.state.waterfall is None:
+        measure_waterfall(context, space, change)
+    if context.state.confirmed is None:
+        confirm(context, space, change)
+
+
+def _reserve_s(context: Context, incumbent_ratio: float) -> float:
+    """Wall seconds that must be left when the search ends."""
+    after = STEPS_AFTER_SEARCH * context.baseline.step_time.value
+    return after + reward_cost_s(context, incumbent_ratio)
+
+
+def _ended(context: Context, why: str) -> SessionEnded:
+    return SessionEnded(
+        why=why, cost_wall_s=context.budget.spent_wall_s(), cost_device_s=context.budget.spent_device_s()
+    )
+
+
+def _context(
+    job: JobSpec, framework: Framework, folder: RunFolder, clock: Clock, *, spent_before_s: float
+) -> Context:
+    budget = Budget(spec=job.budget, num_cores=job.devices.num_cores, spent_before_s=spent_before_s)
+    return Context(
+        framework=framework,
+        job=job,
+        folder=folder,
+        journal=open_for_append(folder.journal_path, clock),
+        budget=budget,
+        progress=Progress(budget=budget),
+        specs=framework.knobs(job),
+    )
+
+
+def _check_devices(job: JobSpec) -> None:
+    """Refuse cores that this machine does not have.
+
+    Raises:
+        JobError: more cores than there are.
+    """
+    available = os.cpu_count() or 1
+    if job.devices.num_cores > available:
+        raise JobError(
+            explain(
+                "`devices.num_cores` must not exceed this machine's cores",
+                got=job.devices.num_cores,
+                allowed=f"1 to {available}",
+                hint=f"set it to {available}",
+            )
+        )
+
+
+def _waiting(say: Callable[[str], None]) -> Callable[[int | None, float], None]:
+    def wait(pid: int | None, waited_s: float) -> None:
+        if waited_s < 1 or int(waited_s) % 30 == 0:
+            say(f"waiting for another measurement on this machine (pid {pid or 'unknown'}), {waited_s:.0f} s so far")
+
+    return wait
