@@ -1,1 +1,1 @@
-"""TODO one line."""
+"""Logs of training frameworks become core records. No framework is imported: a log is text."""

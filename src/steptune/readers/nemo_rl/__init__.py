@@ -1,0 +1,1 @@
+"""NeMo RL: console blocks `Training Results`, `Timing`, `Performance Metrics` of synchronous and async GRPO."""

@@ -1,0 +1,186 @@
+"""verl console lines become steps.
+
+`step:N` opens a step; everything with the same N belongs to it, because the fully asynchronous trainer prints
+rollouter, validation and trainer metrics as separate lines (`concat_dict_to_str` in verl's aggregate_logger.py).
+People also paste one metric per line. The surprise is the terminal: it breaks a long line anywhere, also inside
+a number or a key, and a copy keeps the break::
+
+    ... - response_length/mean:235.7      <- row full
+    8125 - response_length/max:1024.0     <- 235.78125, known by the metrics that follow on the same row
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import final
+
+from steptune.readers.lines import MIN_WRAP_COLUMNS, Line, clean_lines
+from steptune.readers.step import Dropped, Reading, StepBuilder, StepRecord
+from steptune.readers.values import parse_number
+
+_STEP = re.compile(r"(?:^|(?<=[\s\])>|]))step:(\d+)(?=\s|$)")
+_MARK = re.compile(r"(?:^|\s)step:\d+ - [a-z_-]+/\S+:")
+_SEPARATOR = re.compile(r"\s+-\s+")
+_METRIC = re.compile(r"-?\s*(?P<key>[A-Za-z][^\s:]*/[^\s:]+)\s*:\s*(?P<value>\S+)(?:\s+\([\d.]+\s?%\))?\s*")
+_TAIL = re.compile(r"[\w@./+()-]*(?::\s*[\w.+()-]*)?\s*")
+"""The rest of a key or number at the start of a wrapped row: no spaces inside, no words."""
+
+_KEY_HEAD = re.compile(r"[a-z_]+/[\w@./-]*:?")
+"""The start of a key at the end of a row."""
+
+_BARE_TAIL = re.compile(r"[\d.eE+()-]+|\S+:\S+")
+"""A row that may be nothing but such a rest; other output can look the same."""
+
+_UNSURE = "…"
+"""Ends a value that may go on in a row that cannot be told from other output; parses as no number."""
+
+
+def is_mark(text: str) -> bool:
+    """Whether only verl prints such a line."""
+    return "timing_s/" in text or "actor_rollout_ref." in text or _MARK.search(text) is not None
+
+
+def read_steps(raw_lines: Iterable[str], path: str) -> Iterator[StepRecord]:
+    """Yield steps in order, including those that hold no timing."""
+    reader = _Reader(path=path)
+    for line in clean_lines(raw_lines):
+        yield from reader.feed(line)
+    yield from reader.end()
+
+
+@final
+@dataclass(kw_only=True, slots=True)
+class _OpenLine:
+    """A step line that may go on in the next row."""
+
+    text: str
+    rows: list[tuple[int, int]]
+    """Start of every physical row inside `text`, and its line number."""
+    last_row_width: int
+    may_be_cut: bool
+
+    def line_at(self, offset: int) -> int:
+        """Line number of the character at ``offset``."""
+        return max(number for start, number in self.rows if start <= offset)
+
+
+@final
+@dataclass(kw_only=True, slots=True)
+class _Reader:
+    path: str
+    step: StepBuilder = field(init=False)
+    open_line: _OpenLine | None = None
+
+    def __post_init__(self) -> None:
+        self.step = StepBuilder(path=self.path)
+
+    def feed(self, line: Line) -> Iterator[StepRecord]:
+        """Take one row; yield the step it ends."""
+        start = _STEP.search(line.text)
+        if start is not None:
+            yield from self._close_line()
+            yield from self._turn_to(int(start[1]))
+            self.open_line = _opened(line, line.text[start.start() :])
+        elif self.open_line is not None and _goes_on(self.open_line, line):
+            _join(self.open_line, line)
+        else:
+            yield from self._close_line()
+            if _METRIC.fullmatch(line.text.strip()):
+                self.open_line = _opened(line, line.text.strip())
+
+    def end(self) -> Iterator[StepRecord]:
+        """The input is over."""
+        yield from self._close_line()
+        if not self.step.is_empty():
+            yield self.step.build()
+
+    def _turn_to(self, number: int) -> Iterator[StepRecord]:
+        if self.step.number == number:
+            return
+        if not self.step.is_empty():
+            yield self.step.build()
+        self.step = StepBuilder(path=self.path, number=number)
+
+    def _close_line(self) -> Iterator[StepRecord]:
+        line, self.open_line = self.open_line, None
+        for found in [] if line is None else _metrics(line):
+            if self.step.holds(found.key):
+                yield self.step.build()
+                self.step = StepBuilder(path=self.path, number=self.step.number)
+            if isinstance(found, Reading):
+                self.step.readings[found.key] = found
+            else:
+                self.step.dropped.append(found)
+
+
+def _opened(line: Line, text: str) -> _OpenLine:
+    return _OpenLine(text=text, rows=[(0, line.number)], last_row_width=line.width, may_be_cut=line.may_be_cut)
+
+
+def _goes_on(opened: _OpenLine, line: Line) -> bool:
+    """Whether ``line`` is the next row of a wrapped line: the row before was full and this one starts inside it."""
+    if opened.last_row_width < MIN_WRAP_COLUMNS or not line.text.strip():
+        return False
+    first, *others = _SEPARATOR.split(line.text.strip())
+    has_metrics = any(_METRIC.fullmatch(other) or _KEY_HEAD.fullmatch(other) for other in others)
+    if _METRIC.fullmatch(first):
+        is_tail_open = _METRIC.fullmatch(_SEPARATOR.split(opened.text)[-1]) is None
+        return has_metrics or is_tail_open or first.startswith("- ")
+    if others:
+        return has_metrics and _TAIL.fullmatch(first) is not None
+    return _BARE_TAIL.fullmatch(first) is not None
+
+
+def _join(opened: _OpenLine, line: Line) -> None:
+    """Append a row where the terminal broke it."""
+    tail = _SEPARATOR.split(opened.text)[-1]
+    first, *others = _SEPARATOR.split(line.text.strip())
+    is_boundary = opened.text.endswith(" -") or line.text.startswith("- ")
+    if is_boundary or (_METRIC.fullmatch(tail) and _METRIC.fullmatch(first)):
+        opened.text = opened.text.rstrip(" -") + " - "
+        text = line.text.removeprefix("- ")
+    else:
+        text = line.text if others else _UNSURE
+    opened.rows.append((len(opened.text), line.number))
+    opened.text += text
+    opened.last_row_width = line.width
+    opened.may_be_cut = line.may_be_cut
+
+
+def _metrics(opened: _OpenLine) -> Iterator[Reading | Dropped]:
+    """Split a whole line into its metrics."""
+    segments = _SEPARATOR.split(opened.text)
+    offset = 0
+    for index, segment in enumerate(segments, start=1):
+        start = opened.text.find(segment, offset)
+        offset = start + len(segment)
+        if found := _METRIC.fullmatch(segment):
+            is_cut = index == len(segments) and _ends_early(opened)
+            yield _metric(_single_prefix(found["key"]), found["value"], opened.line_at(start), is_cut=is_cut)
+
+
+def _metric(key: str, text: str, line: int, *, is_cut: bool) -> Reading | Dropped:
+    value = parse_number(text)
+    if is_cut:
+        return Dropped(key=key, text=text, line=line, why="may have lost digits: the line ends early")
+    if value is None:
+        return Dropped(key=key, text=text, line=line, why="is broken or no number")
+    return Reading(key=key, value=value, text=text, line=line)
+
+
+def _ends_early(opened: _OpenLine) -> bool:
+    """Whether the last value may be cut: the input ends, or verl would have printed more.
+
+    After the timings come per-token times and throughput; a full row of a step line that ends without
+    `timing_s/step` or in it was cut. Validation has lines of its own, without timings.
+    """
+    if opened.may_be_cut or not opened.text.startswith("step:") or opened.last_row_width < MIN_WRAP_COLUMNS:
+        return opened.may_be_cut
+    after_step = opened.text.partition("timing_s/step:")[2]
+    is_validation = all(segment.startswith("val-") for segment in _SEPARATOR.split(opened.text)[1:])
+    return " - " not in after_step and not is_validation
+
+
+def _single_prefix(key: str) -> str:
+    """Undo verl's doubled prefix: the fully async trainer names its timer `timing_s/param_sync` itself."""
+    return key.replace("timing_s/timing_s/", "timing_s/", 1)

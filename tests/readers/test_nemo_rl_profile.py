@@ -1,0 +1,101 @@
+from pathlib import Path
+
+import pytest
+from reader_logs import FIXTURES, assert_is_sound, profile_of, seconds
+
+from steptune.core.estimate import Source
+from steptune.core.phase import Role, SpanKind
+from steptune.readers.read import read_log, read_profile, read_steps
+
+BUSY, WAIT = SpanKind.BUSY, SpanKind.EXPOSED_WAIT
+
+
+def test_exposed_generation_is_the_trainers_wait_not_capacity() -> None:
+    profile = profile_of("nemo_rl_async.txt")
+    trainer = profile.role(Role.TRAINER)
+    assert trainer is not None
+    # exposed_generation 32.52 + buffer_sampling 1.38
+    assert trainer.wait_s() == pytest.approx(33.90)
+    # 25.05 + 4.78 + 1.34 + 1.06 + 0.13
+    assert trainer.busy_s() == pytest.approx(32.36)
+    # 66.55 - 33.90 - 32.36; data_processing 0.23 is its child
+    assert trainer.unattributed_s() == pytest.approx(0.29)
+    assert profile.busy("rollout") == 0
+    assert profile.role(Role.ROLLOUT) is None
+    assert (profile.schedule, profile.staleness_mean, profile.health.reward_mean) == ("async", 1.0, 0.3486)
+    assert_is_sound(profile)
+
+
+def test_a_synchronous_log_books_generation_on_the_rollout_role() -> None:
+    profile = profile_of("nemo_rl_sync.txt")
+    trainer = profile.role(Role.TRAINER)
+    assert trainer is not None
+    assert seconds(profile, Role.ROLLOUT, "rollout", BUSY) == pytest.approx(4.95)
+    assert seconds(profile, Role.TRAINER, "rollout", WAIT) == pytest.approx(4.95)
+    # 10.97 + 6.49 + 3.14 + 2.20 + 0.85 + 0.75; the transfer of 0.60 is inside the 2.20
+    assert trainer.busy_s() == pytest.approx(24.40)
+    assert seconds(profile, Role.TRAINER, "weight_sync/transfer", BUSY) == pytest.approx(0.60)
+    # 35.70 - 24.40 - 4.95 - 0.01
+    assert trainer.unattributed_s() == pytest.approx(6.34)
+    assert profile.framework_version == "0.5.0"
+    assert_is_sound(profile)
+
+
+def test_devices_and_placement_follow_from_the_printed_throughputs() -> None:
+    profile = profile_of("nemo_rl_sync.txt")
+    trainer, rollout = profile.role(Role.TRAINER), profile.role(Role.ROLLOUT)
+    assert trainer is not None
+    assert rollout is not None
+    # 21723.53 / 2715.44 = 61967.76 / 7745.97 = 8588.75 / 1073.59 = 8: both groups hold all devices
+    assert (trainer.num_devices, rollout.num_devices, profile.placement) == (8, 8, "colocated")
+    assert profile.tokens_per_step is not None
+    # 8588.75 tokens/s x 35.70 s
+    assert profile.tokens_per_step.value == pytest.approx(306618.4, abs=0.1)
+    assert profile.tokens_per_step.source is Source.DERIVED
+    assert (profile.work.prompts_per_step, profile.work.group_size) == (16, 64)
+
+
+def test_numbered_blocks_become_steps_and_warmup_is_dropped(tmp_path: Path) -> None:
+    block = (FIXTURES / "nemo_rl_async.txt").read_text().partition("\n")[2]
+    banner = "=" * 25
+    log = tmp_path / "run.log"
+    log.write_text("".join(f"{banner} Step {n}/9 {banner}\n{block}\n" for n in range(1, 6)))
+    profile = read_profile([log])
+    assert (profile.num_steps, profile.num_warmup) == (3, 2)
+    assert profile.step_time.value == pytest.approx(66.55)
+    assert profile.step_time.low == pytest.approx(66.55)
+
+
+def test_blocks_without_banner_are_told_apart_by_their_headings() -> None:
+    block = (FIXTURES / "nemo_rl_async.txt").read_text()
+    assert [step.value("Total step time") for step in read_steps((block + block).splitlines(keepends=True))] == [
+        66.55
+    ] * 2
+
+
+def test_a_number_that_disagrees_with_its_printed_share_is_left_out(tmp_path: Path) -> None:
+    text = (FIXTURES / "nemo_rl_async.txt").read_text().replace("policy_training: 25.05s", "policy_training: 2.05s")
+    log = tmp_path / "run.log"
+    log.write_text(text)
+    reading = read_log([log])
+    assert "phase.train" in reading.profile.missing
+    assert any("disagrees with its share" in note.text for note in reading.notes)
+
+
+def test_a_rate_printed_among_the_timers_is_not_read_as_seconds(tmp_path: Path) -> None:
+    text = (FIXTURES / "nemo_rl_async.txt").read_text()
+    log = tmp_path / "run.log"
+    # as the single-controller driver prints it: 1234 / 66.55 = 1854.2 %
+    log.write_text(text + "  • valid_tokens_per_sec_per_gpu: 1234.00s (1854.2%)\n\n")
+    trainer = read_profile([log]).role(Role.TRAINER)
+    assert trainer is not None
+    assert trainer.unattributed_s() == pytest.approx(0.29)
+
+
+def test_a_block_cut_inside_its_timers_is_left_out_while_others_are_whole(tmp_path: Path) -> None:
+    block = (FIXTURES / "nemo_rl_async.txt").read_text()
+    log = tmp_path / "run.log"
+    log.write_text(block + "\n" + block[: block.index("  • policy_and_reference")])
+    profile = read_profile([log])
+    assert profile.num_steps == 1
+    assert seconds(profile, Role.TRAINER, "old_logprob", BUSY) == pytest.approx(4.78)

@@ -1,0 +1,81 @@
+import math
+from collections.abc import Iterator
+
+from reader_logs import FIXTURES
+
+from steptune.readers.read import read_steps
+from steptune.readers.step import StepRecord
+
+
+def steps_of(*lines: str) -> list[StepRecord]:
+    return list(read_steps([f"{line}\n" for line in (*lines, "end of log")]))
+
+
+def test_numpy_scalars_integers_exponents_and_nan_are_numbers() -> None:
+    line = "step:3 - timing_s/gen:np.float64(21.47) - critic/score/mean:np.float32(0.25) - actor/ppo_kl:-8.1e-06 - "
+    [step] = steps_of(line + "num_turns/min:2 - actor/loss:nan - timing_s/step:40 - a/b:1")
+    assert step.value("timing_s/gen") == 21.47
+    assert step.value("critic/score/mean") == 0.25
+    assert step.value("actor/ppo_kl") == -8.1e-06
+    assert step.value("num_turns/min") == 2
+    loss = step.value("actor/loss")
+    assert loss is not None
+    assert math.isnan(loss)
+
+
+def test_a_value_that_is_no_number_is_dropped_with_its_text() -> None:
+    [step] = steps_of("step:3 - timing_s/gen:np.float64(21. - timing_s/step:40 - a/b:1")
+    assert step.value("timing_s/gen") is None
+    assert step.has_broken("timing_s/gen")
+    assert step.dropped[0].text == "np.float64(21."
+
+
+def test_a_progress_bar_glued_before_the_step_is_no_obstacle() -> None:
+    bar = "Training Progress:   0%|          | 2/624 [21:47<114:32:27, 662.94s/it]"
+    [first] = steps_of(f"{bar}step:3 - timing_s/step:40 - a/b:1")
+    [second] = steps_of(f"{bar}\rstep:4 - timing_s/step:41 - a/b:1")
+    assert (first.number, second.number) == (3, 4)
+
+
+def test_global_step_is_not_taken_for_the_start_of_a_step() -> None:
+    [step] = steps_of("step:3 - training/global_step:12 - timing_s/step:40 - a/b:1")
+    assert step.number == 3
+
+
+def test_step_zero_with_validation_only_is_a_step_without_time() -> None:
+    text = (FIXTURES / "verl_validation_then_cut.txt").read_text()
+    zero, one = read_steps(text.splitlines(keepends=True))
+    assert (zero.number, zero.value("val-core/openai/gsm8k/acc/mean@1"), zero.value("timing_s/step")) == (
+        0,
+        0.508,
+        None,
+    )
+    assert (one.number, one.value("actor/entropy")) == (1, 0.323)
+
+
+def test_lines_of_one_step_are_merged_and_a_repeated_key_starts_a_new_one() -> None:
+    merged = steps_of("step:3 - a/x:1 - a/y:2", "other output", "step:3 - timing_s/step:40 - a/z:3")
+    repeated = steps_of("step:3 - a/x:1 - a/y:2", "step:3 - a/x:5 - a/y:6")
+    assert [dict(s.readings).keys() for s in merged] == [{"a/x", "a/y", "timing_s/step", "a/z"}]
+    assert [s.value("a/x") for s in repeated] == [1, 5]
+
+
+def test_a_list_of_one_metric_per_line_is_a_step_without_number() -> None:
+    [step] = steps_of("- timing_s/gen:31.27   (72%)", "-  timing_s/update_actor: 7.5 ", "- timing_s/step:  43.64")
+    assert (step.number, step.value("timing_s/gen"), step.value("timing_s/step")) == (None, 31.27, 43.64)
+
+
+def test_steps_come_one_by_one_while_the_log_is_still_being_read() -> None:
+    def growing() -> Iterator[str]:
+        yield "step:1 - timing_s/step:40 - a/b:1\n"
+        yield "step:2 - timing_s/step:41 - a/b:1\n"
+        yield "step:3 - timing_s/step:42 - a/b:1\n"
+        raise AssertionError("read further than one step ahead")
+
+    steps = read_steps(growing())
+    assert next(steps).number == 1
+
+
+def test_free_text_about_a_timer_is_no_reading() -> None:
+    text = "[FullyAsyncTrainer] _fit_update_weights, timing_s/param_sync: 13.3354 seconds self.current_param_version: 0"
+    assert steps_of(text) == []
