@@ -4,7 +4,7 @@ from steptune.core.job import JobSpec
 from steptune.core.knob import Effect, KnobSpec, KnobValue, Restart
 from steptune.core.phase import Role
 
-MICRO_BATCH_TOKENS = (1024, 2048, 4096, 8192)
+MICRO_BATCH_TOKENS = (1024, 4096, 8192)
 """Micro-batch sizes worth trying, in positions: below 1,024 the per-call overhead rules, above 8,192 the caches."""
 
 
@@ -12,7 +12,8 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
     """Return every knob with the values that make sense for ``job`` and its devices."""
     threads = tuple(range(1, job.devices.num_cores + 1))
     rows = job.algorithm.rollouts_per_step
-    waves: tuple[KnobValue, ...] = (None, *(n for n in (rows // 2, rows // 4) if n > 0))
+    waves: tuple[KnobValue, ...] = (None, max(1, rows // 4))
+    passes: tuple[KnobValue, ...] = (None,) if job.algorithm.num_updates == 1 else (2048, 8192)
     rollout, trainer, controller = Role.ROLLOUT, Role.TRAINER, Role.CONTROLLER
     none, precision, staleness = Effect.NONE, Effect.PRECISION, Effect.STALENESS
     return (
@@ -26,10 +27,10 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
         _knob("layout", trainer, ("padded", "sorted", "packed"), none, "how rows become micro-batches"),
         _knob("micro_batch_tokens", trainer, MICRO_BATCH_TOKENS, none, "positions per micro-batch"),
         _knob("recompute", trainer, (True, False), none, "recompute activations in backward"),
-        _knob("logprob_batch_tokens", trainer, (None, 4096), none, "separate old-log-prob pass (None: no pass)"),
+        _knob("logprob_batch_tokens", trainer, passes, none, "separate old-log-prob pass (None: no pass)"),
         _knob("schedule", controller, ("sync", "one_step_off"), staleness, "overlap rollout and training"),
         _knob("handover", trainer, ("copy", "alias", "file"), none, "how weights reach the rollout"),
-        _knob("correction", trainer, ("none", "tis", "mis"), staleness, "importance-sampling correction"),
+        _knob("correction", trainer, ("none", "tis"), staleness, "importance-sampling correction"),
     )
 
 

@@ -23,11 +23,8 @@ MIN_TERMS, MAX_TERMS = 3, 8
 MIN_LONG_TERMS = 5
 """Terms of a long sum start here."""
 
-FACTOR_MAX = 9
-"""Largest one-digit factor."""
-
-MULTIPLICAND_MAX = 49
-"""Largest two-digit factor."""
+FACTOR_MIN, FACTOR_MAX = 2, 12
+"""Factors of a product."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,14 +88,18 @@ def signed_terms(draws: Draws, num_terms: int, term_max: int) -> list[int]:
 
 
 def product(draws: Draws) -> Expression:
-    """Draw a * b + c or a * b - c with a one-digit and a two-digit factor."""
-    a, b = draws.between(2, FACTOR_MAX), draws.between(11, MULTIPLICAND_MAX)
-    c = draws.choice((1, -1)) * draws.between(1, TERM_MAX)
+    """Draw a * b + c or a * b - c, worked like a sum: ``56,61`` for ``7*8+5``."""
+    a, b = draws.between(FACTOR_MIN, FACTOR_MAX), draws.between(FACTOR_MIN, FACTOR_MAX)
+    c = signed(draws, min(a * b, TERM_MAX))
     return product_of(a, b, c)
 
 
 def product_of(a: int, b: int, c: int) -> Expression:
-    """Return a * b + c, worked through the tens and units of ``b``: ``140+28,168,173``."""
-    tens, units = a * (b - b % 10), a * (b % 10)
-    working = f"{tens}+{units},{a * b},{a * b + c}"
+    """Return a * b + c."""
+    working = f"{a * b},{a * b + c}"
     return Expression(text=f"{a}*{b}{c:+d}", key=product_key(a, b, c), working=working, answer=a * b + c)
+
+
+def signed(draws: Draws, most: int) -> int:
+    """Draw a number from 1 to ``most``, half the time negative."""
+    return draws.choice((1, -1)) * draws.between(1, most)

@@ -3,7 +3,15 @@
 from typing import Final
 
 from steptune.envs.math.draws import Draws
-from steptune.envs.math.expressions import FACTOR_MAX, TERM_MAX, Expression, product_key, sum_key
+from steptune.envs.math.expressions import (
+    FACTOR_MAX,
+    FACTOR_MIN,
+    TERM_MAX,
+    Expression,
+    product_key,
+    signed,
+    sum_key,
+)
 
 NAMES: Final = ("Ann", "Ben", "Eva", "Kim", "Leo", "Mia", "Sam", "Tom")
 THINGS: Final = (" apples", " books", " cards", " coins", " eggs", " pens", " shells", " stamps")
@@ -18,20 +26,17 @@ QUESTION: Final = ". How many?"
 STORY_PIECES: Final = (*NAMES, *THINGS, *GAINS, *LOSSES, HAS, BOXES, THEN, AND, QUESTION)
 """Every phrase a story is made of, as the tokenizer knows it."""
 
-START_MAX = 40
-"""Largest number of things a story starts with."""
-
-BOX_MAX = 20
-"""Most things in one box."""
+START_MIN, START_MAX = 10, 30
+"""Things a story starts with."""
 
 
 def sum_story(draws: Draws) -> tuple[Expression, str]:
     """Draw ``Tom has 12 apples, buys 5 and loses 3. How many?`` with its expression."""
-    start = draws.between(TERM_MAX + 1, START_MAX)
-    first, second = _event(draws), _event(draws)
-    while start + first + second < 0:
-        second = _event(draws)
-    middle, answer = start + first, start + first + second
+    start = draws.between(START_MIN, START_MAX)
+    first = signed(draws, min(start - 1, TERM_MAX))
+    middle = start + first
+    second = signed(draws, min(middle, TERM_MAX))
+    answer = middle + second
     working = f"{start}{first:+d}={middle},{middle}{second:+d}={answer}"
     expression = Expression(
         text=f"{start}{first:+d}{second:+d}", key=sum_key([start, first, second]), working=working, answer=answer
@@ -42,19 +47,15 @@ def sum_story(draws: Draws) -> tuple[Expression, str]:
 
 def product_story(draws: Draws) -> tuple[Expression, str]:
     """Draw ``Tom has 4 boxes of 12 apples and loses 3. How many?`` with its expression."""
-    boxes, size = draws.between(2, FACTOR_MAX), draws.between(11, BOX_MAX)
-    event = _event(draws)
-    full, answer = boxes * size, boxes * size + event
+    boxes, size = draws.between(FACTOR_MIN, FACTOR_MAX), draws.between(FACTOR_MIN, FACTOR_MAX)
+    full = boxes * size
+    event = signed(draws, min(full, TERM_MAX))
+    answer = full + event
     working = f"{boxes}*{size}={full},{full}{event:+d}={answer}"
     key = product_key(boxes, size, event)
     expression = Expression(text=f"{boxes}*{size}{event:+d}", key=key, working=working, answer=answer)
     things = f"{boxes}{BOXES}{size}{draws.choice(THINGS)}"
     return expression, f"{draws.choice(NAMES)}{HAS}{things}{AND}{_told(draws, event)}{QUESTION}"
-
-
-def _event(draws: Draws) -> int:
-    """Draw a signed change; never more than the smallest start holds."""
-    return draws.choice((1, -1)) * draws.between(1, TERM_MAX)
 
 
 def _told(draws: Draws, event: int) -> str:

@@ -1,0 +1,182 @@
+"""The embedded engine as the stages see it. Knows the engine's types but never loads torch: runs are processes."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, final
+
+from pydantic import TypeAdapter
+
+from steptune import __version__
+from steptune.adapters.embedded.baselines import best_practice_levers, default_levers, expert_levers
+from steptune.adapters.embedded.conflicts import conflicts
+from steptune.adapters.embedded.knobs import knob_specs
+from steptune.adapters.embedded.orphans import run_mark, stop_marked
+from steptune.adapters.embedded.render import render_job
+from steptune.adapters.embedded.session import EngineSession, session_environment
+from steptune.adapters.embedded.work import WorkCounter
+from steptune.core.errors import JobError, TrialError, explain
+from steptune.core.framework import LaunchSpec, Lever, ParityInput, ParityOutput
+from steptune.core.job import JobSpec
+from steptune.core.knob import KnobSpec, KnobValue, Settings
+from steptune.core.profile import CostCurve, Lengths, SampledLengths
+from steptune.core.work import PlannedWork
+from steptune.engine.knobs import EngineKnobs
+from steptune.engine.offline import DistanceOrder, OfflineOrder, ProbeOrder, ReplayOrder, StartOrder
+from steptune.engine.serve import RunFile
+from steptune.envs.math.problems import train_problem
+from steptune.envs.math.tokenizer import MathTokenizer
+
+PROMPTS_LOOKED_AT = 2000
+"""Training problems whose longest prompt fixes the padded micro-batch of the baselines."""
+
+OFFLINE_TIMEOUT_S = 600.0
+"""Seconds for SFT, a probe or a replay; SFT takes 30 to 60 here."""
+
+COSTS: TypeAdapter[tuple[CostCurve, ...]] = TypeAdapter(tuple[CostCurve, ...])
+OUTPUTS: TypeAdapter[list[ParityOutput]] = TypeAdapter(list[ParityOutput])
+
+
+def _ignore(_line: str) -> None:
+    return None
+
+
+@final
+@dataclass(kw_only=True, slots=True)
+class EmbeddedFramework:
+    """Implements `core.framework.Framework`."""
+
+    cache_dir: Path
+    """Where SFT starts are kept, by content."""
+    say: Callable[[str], None] = _ignore
+    """Shown lines of long offline work (SFT)."""
+    name: str = "embedded"
+    _counter: WorkCounter | None = None
+    _starts: dict[str, str] = field(default_factory=dict[str, str])
+
+    def version(self) -> str:
+        """The engine ships with the package."""
+        return __version__
+
+    def knobs(self, job: JobSpec) -> tuple[KnobSpec, ...]:
+        """Every knob; see `knobs`."""
+        return knob_specs(job)
+
+    def baseline(self, job: JobSpec, kind: Literal["default", "best_practice", "expert"]) -> tuple[Lever, ...]:
+        """The lever table of a baseline; see `baselines`."""
+        if kind == "expert":
+            return expert_levers(job)
+        table = default_levers if kind == "default" else best_practice_levers
+        return table(job, longest_prompt_len=longest_prompt(job))
+
+    def conflicts(self, job: JobSpec, settings: Settings) -> tuple[str, ...]:
+        """Why this configuration may not be tried; see `conflicts`."""
+        return conflicts(job, _knobs(settings))
+
+    def planned_work(self, job: JobSpec, settings: Settings, lengths: Lengths) -> PlannedWork:
+        """Count a step's work.
+
+        Raises:
+            JobError: the lengths are not sampled ones.
+        """
+        if not isinstance(lengths, SampledLengths):
+            raise JobError(
+                explain(
+                    "the embedded engine plans from sampled lengths",
+                    got=f"lengths of kind `{lengths.kind}`",
+                    allowed="samples",
+                    hint="profile the job with `steptune tune --advise-only`",
+                )
+            )
+        counter = self._counter
+        if counter is None or counter.job != job or counter.lengths is not lengths:
+            counter = self._counter = WorkCounter(job=job, lengths=lengths)
+        return counter.planned(_knobs(settings))
+
+    def probe_costs(self, job: JobSpec, out_dir: Path) -> tuple[CostCurve, ...]:
+        """Measure primitives in a process of their own."""
+        order = ProbeOrder(job=job, out_path=str(out_dir / "costs.json"))
+        self._offline(order, out_dir)
+        return COSTS.validate_json((out_dir / "costs.json").read_bytes())
+
+    def launch(self, job: JobSpec, spec: LaunchSpec, out_dir: Path) -> EngineSession:
+        """Start a run; see `session`."""
+        knobs = _knobs(spec.settings)
+        if spec.is_untimed:
+            knobs = knobs.model_copy(update={"rollout_threads": 1, "train_threads": 1})
+        run = RunFile(
+            job=job,
+            knobs=knobs,
+            seed=spec.seed,
+            forced_lengths=spec.forced_lengths,
+            capture_batches=spec.capture_batches,
+            start_path=self.start(job),
+            parent_pid=os.getpid(),
+        )
+        return EngineSession(run.model_dump_json(), out_dir, run_mark(out_dir))
+
+    def replay_updates(self, job: JobSpec, parity: Sequence[ParityInput], out_dir: Path) -> list[ParityOutput]:
+        """Replay recorded batches through every input's trainer, all in float32."""
+        order = ReplayOrder(job=job, inputs=tuple(parity), folder=str(out_dir), out_path=str(out_dir / "outputs.json"))
+        self._offline(order, out_dir)
+        return OUTPUTS.validate_json((out_dir / "outputs.json").read_bytes())
+
+    def parity_distance(self, a: ParityOutput, b: ParityOutput) -> float:
+        """Relative L2 distance of the replayed parameters, computed where torch is."""
+        out = Path(a.params_path).parent / f"distance-{Path(a.params_path).stem}-{Path(b.params_path).stem}.json"
+        self._offline(DistanceOrder(a=a, b=b, out_path=str(out)), out.parent)
+        return float(out.read_text(encoding="utf-8"))
+
+    def render(self, job: JobSpec, settings: Settings) -> str:
+        """The job's own TOML with the settings pinned."""
+        return render_job(job, settings)
+
+    def clean_up(self, run_folder: Path) -> None:
+        """Stop marked leftovers of a killed session."""
+        for pid in stop_marked(run_mark(run_folder)):
+            self.say(f"stopped process {pid}, left by a killed session on this run folder")
+
+    def total_memory_bytes(self) -> int:
+        """Physical memory."""
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+    def start(self, job: JobSpec) -> str:
+        """Return the file with the SFT start, training it first if this machine has not got it."""
+        key = job.model_dump_json()
+        if key not in self._starts:
+            out = self.cache_dir / f"start-{os.getpid()}.txt"
+            self.cache_dir.mkdir(parents=True, exist_ok=True)
+            self._offline(StartOrder(job=job, cache_dir=str(self.cache_dir), out_path=str(out)), self.cache_dir)
+            self._starts[key] = out.read_text(encoding="utf-8")
+            out.unlink()
+        return self._starts[key]
+
+    def _offline(self, order: OfflineOrder, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        result = subprocess.run(
+            [sys.executable, "-m", "steptune.engine.offline", order.model_dump_json()],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=OFFLINE_TIMEOUT_S,
+            env=session_environment(os.environ, run_mark(folder)),
+            check=False,
+        )
+        if result.returncode != 0:
+            last = result.stdout.strip().splitlines()[-1:] or ["no output"]
+            raise TrialError(f"{order.order} failed with exit code {result.returncode}: {last[0]}")
+
+
+def longest_prompt(job: JobSpec) -> int:
+    """Return the longest prompt, in tokens, of the first problems of the training stream."""
+    tokenizer, workload = MathTokenizer(), job.workload
+    problems = (train_problem(workload.seed, i, workload.levels) for i in range(PROMPTS_LOOKED_AT))
+    return max(len(tokenizer.encode_prompt(problem.text)) for problem in problems)
+
+
+def _knobs(settings: Settings) -> EngineKnobs:
+    values: dict[str, KnobValue] = dict(settings)
+    return EngineKnobs.model_validate(values)

@@ -1,0 +1,39 @@
+"""`steptune doctor`: what this machine has, and whether the embedded engine can run on it."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from steptune import __version__
+from steptune.cli.frameworks import cache_dir
+from steptune.core.units import gib
+from steptune.tune.machine import cpu_name, torch_version
+
+MAX_QUIET_LOAD = 0.5
+"""One-minute load average per core above which timings are called noisy (a busy neighbour turned 3 % noise into 12 %)."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print one line per check; exit 1 if the embedded engine cannot run."""
+    del args
+    cores, load = os.cpu_count() or 1, os.getloadavg()[0]
+    torch = torch_version()
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    print(f"steptune   {__version__}, Python {sys.version.split()[0]}")
+    print(f"machine    {cpu_name()}, {cores} cores, {gib(memory):.1f} GiB")
+    print(f"load       {load:.2f}: {'quiet enough' if load <= MAX_QUIET_LOAD * cores else 'noisy, expect wide intervals'}")
+    print(f"quotas     {_cpu_quota()}")
+    print(f"cache      {cache_dir()}")
+    print(f"torch      {torch or 'missing'}")
+    if torch is None:
+        print("steptune: the embedded engine needs torch; hint: `pip install 'steptune[engine]'`", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _cpu_quota() -> str:
+    path = Path("/sys/fs/cgroup/cpu.max")
+    if not path.exists():
+        return "no CPU quota visible"
+    return f"cgroup cpu.max {path.read_text(encoding='ascii').strip()}"

@@ -1,0 +1,128 @@
+"""`steptune forecast`: what a change would do, from a run's profile (or a job's latest run)."""
+
+import argparse
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from steptune.cli.frameworks import framework_of
+from steptune.core.change import Change, Move
+from steptune.core.errors import JobError, explain, nearest
+from steptune.core.forecast import Forecast
+from steptune.core.framework import Framework
+from steptune.core.job import JobSpec
+from steptune.core.knob import KnobSpec, KnobValue
+from steptune.core.profile import Profile
+from steptune.core.units import duration_text
+from steptune.forecast.forecast import forecast_change
+from steptune.propose.make import make_change
+from steptune.store.job_file import load_job
+from steptune.store.journal import read_journal
+from steptune.store.replay import SessionState, fold
+from steptune.store.run_folder import RunFolder
+from steptune.tune.session import TuneOptions, start_session
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the forecast of the given settings against the baseline."""
+    job, state = _find_profile(Path(args.target), Path(args.runs))
+    profile = state.baseline
+    assert profile is not None, "a run without a profile is not chosen"
+    framework = framework_of(job)
+    baseline = dict(profile.settings)
+    specs = {spec.name: spec for spec in framework.knobs(job)}
+    wanted = dict(_setting(text, specs) for text in args.settings)
+    moves = tuple(Move(knob=k, old=baseline[k], new=v) for k, v in sorted(wanted.items()) if v != baseline[k])
+    change = make_change(moves, specs, state.bottlenecks or ())
+    settings = change.applied_to(baseline)
+    against = framework.conflicts(job, settings)
+    forecast = _forecast(framework, job, profile, change)
+    if args.json:
+        print(forecast.model_dump_json(indent=2))
+    else:
+        print(_text(profile, forecast, against))
+    return 1 if forecast.refused else 0
+
+
+def _forecast(framework: Framework, job: JobSpec, profile: Profile, change: Change) -> Forecast:
+    return forecast_change(
+        profile=profile,
+        planned_baseline=framework.planned_work(job, profile.settings, profile.lengths),
+        planned=framework.planned_work(job, change.applied_to(profile.settings), profile.lengths),
+        change=change,
+        history=(),
+        total_memory_bytes=framework.total_memory_bytes(),
+        headroom_frac=job.limits.memory_headroom_frac,
+    )
+
+
+def _find_profile(target: Path, runs: Path) -> tuple[JobSpec, SessionState]:
+    """Return the job and a session with its profile: the run itself, the job's latest run, or a fresh profile."""
+    if target.is_dir():
+        folder = RunFolder.open(target)
+        state = _state(folder)
+        if state.baseline is None:
+            raise JobError(
+                explain(
+                    f"`{target}` holds no profile",
+                    got="a session that ended before its profile",
+                    allowed="a run with a profile",
+                    hint="give the job file: it will be profiled",
+                )
+            )
+        return folder.job(), state
+    job = load_job(target)
+    for path in sorted(runs.glob(f"{job.name}-*"), reverse=True):
+        if not (path / "version.json").exists():
+            continue
+        folder = RunFolder.open(path)
+        state = _state(folder)
+        if folder.job() == job and state.baseline is not None:
+            _say(f"forecast: using the profile of {path}")
+            return job, state
+    _say("forecast: no run of this job has a profile yet; profiling it now")
+    options = TuneOptions(root=runs, is_advice_only=True)
+    path = start_session(job, framework_of(job), options, lambda: datetime.now(UTC), _say)
+    return job, _state(RunFolder.open(path))
+
+
+def _state(folder: RunFolder) -> SessionState:
+    return fold(entry.body for entry in read_journal(folder.journal_path))
+
+
+def _setting(text: str, specs: dict[str, KnobSpec]) -> tuple[str, KnobValue]:
+    """Parse ``knob=value``; the value is JSON (``true``, ``4096``), a bare word, or ``off`` for None."""
+    name, equals, value = text.partition("=")
+    if name not in specs or not equals:
+        raise JobError(
+            explain("`--set` takes KNOB=VALUE", got=f"`{text}`", allowed=", ".join(specs), hint=nearest(name, specs))
+        )
+    if value in ("off", "none") and None in specs[name].values:
+        return name, None
+    try:
+        return name, json.loads(value)
+    except json.JSONDecodeError:
+        return name, value
+
+
+def _text(profile: Profile, forecast: Forecast, against: tuple[str, ...]) -> str:
+    if forecast.refused:
+        return f"refused: {forecast.refused}"
+    fits = {True: "fits", False: "does not fit", None: "too close to call"}[forecast.memory_fits]
+    lines = [
+        f"change     {forecast.change}",
+        f"baseline   {profile.step_time}",
+        f"forecast   {forecast.step_time}, 80 % interval",
+        f"ratio      {forecast.ratio}",
+        *(f"  {p.role:<12}{p.phase:<20}{duration_text(p.seconds)}" for p in forecast.phases),
+        *(f"  {role:<12}{'idle':<20}{duration_text(seconds)}" for role, seconds in forecast.idle_s.items()),
+        f"lag        {forecast.lag} updates",
+        f"memory     {fits}",
+        f"fitted     {forecast.num_free_parameters} constants, profile {forecast.profile_hash}",
+    ]
+    return "\n".join([*lines, *(f"may not be tried: {reason}" for reason in against)])
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)

@@ -1,0 +1,85 @@
+"""Entry point. Parsing knows every flag but imports no command, so `--help` answers at once.
+
+Data goes to stdout, talk to stderr. Exit codes: 0 fine, 1 a problem that is named, 2 a wrong call, 3 a check that failed.
+"""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Protocol, cast
+
+
+class Command(Protocol):
+    """A command module."""
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Carry the command out and return the exit code."""
+        ...
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    args = build_parser().parse_args(argv)
+    command = cast("Command", importlib.import_module(f"steptune.cli.{args.command}_command"))
+    from steptune.core.errors import StepTuneError
+
+    try:
+        return command.run(args)
+    except StepTuneError as error:
+        print(f"steptune: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("steptune: interrupted; go on with `steptune tune --resume RUN`", file=sys.stderr)
+        return 130
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser with every command and flag."""
+    parser = argparse.ArgumentParser(
+        prog="steptune", description="Faster RL post-training steps, with the evidence that training stayed inside your limits"
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_tune(commands.add_parser("tune", help="profile, forecast, try, guard, decide, report"))
+    _add_forecast(commands.add_parser("forecast", help="what would a change do to the step?"))
+    _add_report(commands.add_parser("report", help="write or check the report of a run folder"))
+    _add_train(commands.add_parser("train", help="SFT, then RL, without tuning"))
+    commands.add_parser("doctor", help="can this machine run the embedded engine, and how noisy is it?")
+    return parser
+
+
+def _add_tune(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("job", nargs="?", help="job file (TOML)")
+    parser.add_argument("--resume", metavar="RUN", help="go on with a killed session in this run folder")
+    parser.add_argument("--advise-only", action="store_true", help="profile and forecast, but try nothing")
+    _add_common(parser)
+
+
+def _add_forecast(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", metavar="JOB|RUN", help="job file, or run folder with a profile")
+    parser.add_argument("--set", dest="settings", action="append", default=[], metavar="KNOB=VALUE", help="knob to change")
+    parser.add_argument("--json", action="store_true", help="print the forecast as JSON")
+    parser.add_argument("--runs", default="runs", metavar="DIR", help="where run folders are kept (default: runs)")
+
+
+def _add_report(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", help="run folder")
+    parser.add_argument("--verify", action="store_true", help="check the hash chain and recompute forecasts and decisions")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+
+
+def _add_train(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("job", help="job file (TOML)")
+    parser.add_argument("--steps", type=int, default=50, help="RL steps (default: 50)")
+    _add_common(parser)
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--set", dest="overrides", action="append", default=[], metavar="KEY=VALUE", help="override a key of the job file"
+    )
+    parser.add_argument("--runs", default="runs", metavar="DIR", help="where run folders are kept (default: runs)")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""Where a step goes, per role, before and after, on one time scale.
+
+Surprise: `after` is the profile of the tuned job, measured once; the reported speed-up comes from the
+confirmation, so the two need not agree to the last digit.
+"""
+
+from steptune.core.phase import SpanKind, is_child
+from steptune.core.profile import Profile, RoleProfile
+from steptune.report.blocks import Cell, Lane, Lanes, Segment, Table
+from steptune.report.card import NotApplicable, Shown
+from steptune.report.cells import column, muted, number, numbers, words
+from steptune.report.numbers import derived, estimate_text, measured, value_text
+from steptune.report.session_view import SessionView
+
+Phases = dict[tuple[str, str, str], Cell]
+"""Seconds by (role, phase, busy or waiting)."""
+
+
+def card(view: SessionView) -> Shown | NotApplicable:
+    """Draw the lanes of the baseline and, where it was profiled, of the tuned job."""
+    if view.baseline is None:
+        return NotApplicable(why="no profile was measured")
+    before = view.baseline.profile
+    after = view.tuned.profile if view.tuned else None
+    line = f"a step takes {estimate_text(before.step_time)} before"
+    line += f" and {estimate_text(after.step_time)} after" if after else "; the tuned job was not profiled"
+    lanes = _lanes("before", before) + (_lanes("after", after) if after else ())
+    caption = "One step per role, seconds; solid is busy, hatched is waiting that nothing hides, dotted is unattributed"
+    return Shown(takeaway=line, blocks=(Lanes(caption=caption, lanes=lanes), _phases(before, after)))
+
+
+def _lanes(group: str, profile: Profile) -> tuple[Lane, ...]:
+    return tuple(_lane(f"{group}, {profile.schedule}", role) for role in profile.roles)
+
+
+def _lane(group: str, role: RoleProfile) -> Lane:
+    top = [phase for phase in role.phases if not is_child(phase.phase)]
+    segments = [
+        Segment(
+            phase=phase.phase,
+            kind="busy" if phase.kind is SpanKind.BUSY else "exposed_wait",
+            seconds=phase.seconds,
+        )
+        for phase in top
+    ]
+    rest_s = role.unattributed_s()
+    if not rest_s < 0:
+        rest = derived(rest_s, "s", note="wall time minus spans")
+        segments.append(Segment(phase="unattributed", kind="unattributed", seconds=rest))
+    note = f"spans overlap by {value_text(-rest_s, 's')} (derived)" if rest_s < 0 else ""
+    wall = measured(role.wall_s, "s")
+    return Lane(group=group, label=_role_text(role), wall=wall, segments=tuple(segments), note=note)
+
+
+def _role_text(role: RoleProfile) -> str:
+    held = f"{role.num_devices:g} devices" if role.num_devices is not None else ""
+    copies = f"{role.num_replicas} replicas" if role.num_replicas not in (None, 1) else ""
+    extra = ", ".join(part for part in (copies, held) if part)
+    return f"{role.role} ({extra})" if extra else str(role.role)
+
+
+def _phases(before: Profile, after: Profile | None) -> Table:
+    old, new = _by_key(before), _by_key(after) if after else {}
+    rows = tuple(
+        (
+            words(role),
+            words(phase),
+            words(kind.replace("_", " ")),
+            old.get((role, phase, kind), muted("none")),
+            new.get((role, phase, kind), muted("none" if after else "not profiled")),
+        )
+        for role, phase, kind in dict.fromkeys([*old, *new])
+    )
+    heads = (
+        column("role"),
+        column("phase"),
+        column("kind"),
+        numbers("before", "per step"),
+        numbers("after", "per step"),
+    )
+    return Table(caption="Seconds per step; a child phase is inside its parent", columns=heads, rows=rows)
+
+
+def _by_key(profile: Profile) -> Phases:
+    found: Phases = {}
+    for role in profile.roles:
+        for phase in role.phases:
+            found[str(role.role), phase.phase, str(phase.kind)] = number(phase.seconds)
+        rest = derived(role.unattributed_s(), "s", note="wall time minus spans")
+        found[str(role.role), "unattributed", "no span"] = number(rest)
+    return found
