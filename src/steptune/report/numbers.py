@@ -15,7 +15,7 @@ SIGNIFICANT = 3
 PLAIN_FROM, PLAIN_TO = 1e-3, 1e6
 """Magnitudes written without an exponent."""
 
-WHOLE_UNITS = frozenset({"1", "updates", "steps", "tokens", "seeds"})
+WHOLE_UNITS = frozenset({"1", "updates", "steps", "tokens", "trials"})
 """Units that count things: whole values lose their decimals."""
 
 MINUTE_S = 60.0

@@ -60,24 +60,18 @@ def _role_text(role: RoleProfile) -> str:
 
 
 def _phases(before: Profile, after: Profile | None) -> Table:
-    old, new = _by_key(before), _by_key(after) if after else {}
+    profiles = [("before", _by_key(before)), *([("after", _by_key(after))] if after else [])]
+    keys = dict.fromkeys(key for _, found in profiles for key in found)
     rows = tuple(
         (
             words(role),
             words(phase),
             words(kind.replace("_", " ")),
-            old.get((role, phase, kind), muted("none")),
-            new.get((role, phase, kind), muted("none" if after else "not profiled")),
+            *(found.get((role, phase, kind), muted("none")) for _, found in profiles),
         )
-        for role, phase, kind in dict.fromkeys([*old, *new])
+        for role, phase, kind in keys
     )
-    heads = (
-        column("role"),
-        column("phase"),
-        column("kind"),
-        numbers("before", "per step"),
-        numbers("after", "per step"),
-    )
+    heads = (column("role"), column("phase"), column("kind"), *(numbers(name, "per step") for name, _ in profiles))
     return Table(caption="Seconds per step; a child phase is inside its parent", columns=heads, rows=rows)
 
 
