@@ -132,9 +132,10 @@ def _distance(a: Mapping[str, Tensor], b: Mapping[str, Tensor]) -> float:
 
 
 def _batch(fields: dict[str, Any]) -> ScoredBatch:
-    rollout = fields["rollout"]
-    prompts = PromptBatch(**rollout["prompts"])
-    return ScoredBatch(**{**fields, "rollout": RolloutBatch(**{**rollout, "prompts": prompts})})
+    rollout: dict[str, Any] = {**fields["rollout"]}
+    rollout["prompts"] = PromptBatch(**rollout["prompts"])
+    scored: dict[str, Any] = {**fields, "rollout": RolloutBatch(**rollout)}
+    return ScoredBatch(**scored)
 
 
 def _map_tensors(fields: dict[str, Any], change: Callable[[Tensor], Tensor]) -> dict[str, Any]:

@@ -1,0 +1,189 @@
+"""What the trainer's primitives cost on this machine, for the job's real model: the forecaster's price list.
+
+Each measurement is a real `Trainer` call on one micro-batch, so nothing is timed that a step does not do.
+Rounds go over all settings and sizes in turn: a slow moment of the machine is spread over every curve instead
+of bending one. The surprise: repetitions are bought with a time budget, cheapest first. Cost is close to a
+straight line in positions (1 thread, 1 M parameters, fp32: 88 to 92 us per position from 400 to 8,000), so a
+curve that gets only its two small sizes still extrapolates, with less certainty.
+"""
+
+import itertools
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import final
+
+from steptune.core.job import JobSpec
+from steptune.core.knob import KnobValue
+from steptune.core.phase import Phase
+from steptune.core.profile import CostCurve, CurvePoint
+from steptune.engine.events import Clock, Recorder
+from steptune.engine.knobs import DType, EngineKnobs
+from steptune.engine.model import build_model
+from steptune.engine.plan import Layout
+from steptune.engine.probe_batch import Row, batch_of, pick_rows, typical_rows
+from steptune.engine.threads import torch_threads
+from steptune.engine.trainer import Trainer
+from steptune.engine.types import ScoredBatch
+from steptune.envs.math.tokenizer import MathTokenizer
+
+PROBE_BUDGET_S = 8.0
+"""Wall seconds of a whole trainer probe: about 1.5 % of the default tuning budget."""
+
+SIZES = (256, 1024, 4096)
+"""Positions of the measured micro-batches. Below 256 the fixed cost rules, above 4,096 nothing new begins."""
+
+NUM_OWED_SIZES = 2
+"""How many of `SIZES` are measured whatever the budget: a curve needs two points."""
+
+MAX_REPS = 5
+"""Repetitions of one measurement, of which the median counts."""
+
+UNLIMITED_TOKENS = 10**9
+"""Positions per micro-batch that keep any probe batch in one piece."""
+
+LAYOUTS: tuple[Layout, ...] = ("padded", "packed")
+"""`sorted` costs what `padded` does at equal positions: both are one run of equally wide rows."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Sample:
+    """Seconds of one call: ``_Sample(train_s=0.16, logprob_s=0.05, optimizer_s=0.003, wall_s=0.22)``."""
+
+    train_s: float
+    logprob_s: float | None
+    optimizer_s: float
+    wall_s: float
+
+
+@final
+@dataclass(kw_only=True, slots=True)
+class _Subject:
+    """One setting of the trainer with its batches and what has been measured of them, by rank in `SIZES`."""
+
+    knobs: EngineKnobs
+    trainer: Trainer
+    batches: list[ScoredBatch]
+    num_positions: list[int]
+    samples: list[list[_Sample]] = field(default_factory=lambda: [[] for _ in SIZES])
+
+    def measure(self, rank: int, clock: Clock) -> _Sample:
+        """Train one micro-batch and return its times."""
+        recorder, start_s = Recorder(clock=clock), clock()
+        with torch_threads(self.knobs.train_threads):
+            prepared = self.trainer.prepare(self.batches[rank], recorder)
+            self.trainer.update(prepared, weights_version=0, recorder=recorder)
+        seconds = {span.phase: 0.0 for span in recorder.spans}
+        for span in recorder.spans:
+            seconds[span.phase] += span.seconds
+        return _Sample(
+            train_s=seconds["train/plan"] + seconds["train/forward"] + seconds["train/backward"],
+            logprob_s=seconds.get(Phase.OLD_LOGPROB),
+            optimizer_s=seconds["train/optimizer"],
+            wall_s=clock() - start_s,
+        )
+
+    def predicted_s(self, rank: int) -> float:
+        """Seconds that measuring this size will take, judged by the nearest size measured so far; 0 if none."""
+        known = next((r for r in range(rank, -1, -1) if self.samples[r]), None)
+        if known is None:
+            return 0.0
+        return self.samples[known][-1].wall_s * self.num_positions[rank] / self.num_positions[known]
+
+
+def probe_trainer(
+    job: JobSpec,
+    thread_options: Sequence[int],
+    dtype_options: Sequence[DType],
+    *,
+    budget_s: float = PROBE_BUDGET_S,
+    clock: Clock = time.perf_counter,
+) -> list[CostCurve]:
+    """Return what a micro-batch of the job's model costs under every setting.
+
+    ``train``: seconds of forward and backward with their planning, by positions, padding included.
+    ``logprob``: seconds of a forward-only pass, by positions. ``optimizer``: seconds of clipping and AdamW.
+    The small sizes are always measured; ``budget_s`` bounds everything beyond them.
+    """
+    stop_s, rows = clock() + budget_s, typical_rows(job)
+    subjects = [
+        _subject(job, rows, threads, dtype, recompute, layout)
+        for threads, dtype, recompute, layout in itertools.product(
+            thread_options, dtype_options, (False, True), LAYOUTS
+        )
+    ]
+    for subject in subjects:
+        subject.measure(0, clock)  # not kept: the first call pays for allocation and thread start
+    for rep in range(MAX_REPS):
+        for rank in range(len(SIZES)):
+            for subject in sorted(subjects, key=lambda s: s.predicted_s(rank)):
+                is_owed = rep == 0 and rank < NUM_OWED_SIZES
+                if is_owed or clock() + subject.predicted_s(rank) <= stop_s:
+                    subject.samples[rank].append(subject.measure(rank, clock))
+    return [
+        *(_curve("train", s, ("train_threads", "train_dtype", "recompute", "layout"), _train_s) for s in subjects),
+        *(
+            _curve("logprob", s, ("train_threads", "train_dtype", "layout"), _logprob_s)
+            for s in subjects
+            if not s.knobs.recompute
+        ),
+        *(_optimizer_curve(subjects, threads) for threads in thread_options),
+    ]
+
+
+def _subject(
+    job: JobSpec, rows: Sequence[Row], threads: int, dtype: DType, recompute: bool, layout: Layout
+) -> _Subject:
+    knobs = EngineKnobs(
+        train_threads=threads,
+        train_dtype=dtype,
+        recompute=recompute,
+        layout=layout,
+        micro_batch_tokens=UNLIMITED_TOKENS,
+        logprob_batch_tokens=None if recompute else UNLIMITED_TOKENS,
+    )
+    algorithm = job.algorithm.model_copy(update={"num_updates": 1, "kl_coef": 0.0, "group_size": 2})
+    vocab_size = MathTokenizer().vocab_size
+    picked = [pick_rows(rows, layout, size) for size in SIZES]
+    widest = [max(map(sum, chosen)) for chosen in picked]
+    return _Subject(
+        knobs=knobs,
+        trainer=Trainer(build_model(job.model, vocab_size, seed=0), algorithm, knobs, MathTokenizer.pad_id),
+        batches=[batch_of(chosen, vocab_size) for chosen in picked],
+        num_positions=[
+            len(chosen) * width if layout == "padded" else sum(map(sum, chosen))
+            for chosen, width in zip(picked, widest, strict=True)
+        ],
+    )
+
+
+def _curve(name: str, subject: _Subject, keys: Sequence[str], seconds_of: Callable[[_Sample], float]) -> CostCurve:
+    settings: dict[str, KnobValue] = subject.knobs.model_dump(include=set(keys))
+    points = tuple(
+        CurvePoint(x=x, seconds=statistics.median(map(seconds_of, samples)))
+        for x, samples in zip(subject.num_positions, subject.samples, strict=True)
+        if samples
+    )
+    return CostCurve(name=name, when=settings, unit="tokens", points=points)
+
+
+def _optimizer_curve(subjects: Sequence[_Subject], threads: int) -> CostCurve:
+    seconds = [
+        sample.optimizer_s
+        for subject in subjects
+        if subject.knobs.train_threads == threads
+        for samples in subject.samples
+        for sample in samples
+    ]
+    point = CurvePoint(x=1, seconds=statistics.median(seconds))
+    return CostCurve(name="optimizer", when={"train_threads": threads}, unit="updates", points=(point,))
+
+
+def _train_s(sample: _Sample) -> float:
+    return sample.train_s
+
+
+def _logprob_s(sample: _Sample) -> float:
+    assert sample.logprob_s is not None, "only settings without recompute run the pass"
+    return sample.logprob_s

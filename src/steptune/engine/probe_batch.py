@@ -1,0 +1,76 @@
+"""Rows as long as the job's own, made before anything has run: the probe's input.
+
+Prompts are training problems; completions are as long as their demonstrations, which is what the model has
+learnt to write. Only lengths matter to cost, so the tokens are random.
+"""
+
+from collections.abc import Sequence
+
+import torch
+
+from steptune.core.job import JobSpec
+from steptune.engine.plan import Layout
+from steptune.engine.types import PromptBatch, RolloutBatch, ScoredBatch
+from steptune.envs.math.problems import train_problem
+from steptune.envs.math.tokenizer import MathTokenizer
+
+NUM_PROBLEMS = 256
+"""Training problems whose lengths are looked at; enough to meet the long tail a few times."""
+
+Row = tuple[int, int]
+"""Prompt and completion length."""
+
+
+def typical_rows(job: JobSpec) -> list[Row]:
+    """Return prompt and completion lengths of training problems, shortest row first."""
+    tokenizer, workload = MathTokenizer(), job.workload
+    problems = (train_problem(workload.seed, index, workload.levels) for index in range(NUM_PROBLEMS))
+    lengths = (
+        (len(tokenizer.encode_prompt(p.text)), len(tokenizer.encode_completion(p.demonstration))) for p in problems
+    )
+    limit = job.algorithm.max_completion_len
+    return sorted(((prompt, min(completion, limit)) for prompt, completion in lengths), key=sum)
+
+
+def pick_rows(rows: Sequence[Row], layout: Layout, num_positions: int) -> list[Row]:
+    """Return an even number of rows that fill about ``num_positions`` under ``layout``.
+
+    Packed micro-batches are cut from sorted rows, so theirs are neighbours around the median; padded ones
+    take rows of every length and are as wide as the longest.
+    """
+    width = sum(rows[-1]) if layout == "padded" else sum(map(sum, rows)) / len(rows)
+    num_rows = max(2, 2 * round(num_positions / width / 2))
+    repeats = -(-num_rows // len(rows))
+    pool = [row for row in rows for _ in range(repeats)]
+    if layout == "padded":
+        return [pool[len(pool) - 1 - i * len(pool) // num_rows] for i in range(num_rows)]
+    first = (len(pool) - num_rows) // 2
+    return pool[first : first + num_rows]
+
+
+def batch_of(rows: Sequence[Row], vocab_size: int) -> ScoredBatch:
+    """Return a scored batch of these lengths with random tokens and advantages."""
+    num_rows, generator = len(rows), torch.Generator().manual_seed(0)
+    prompt_B, completion_B = torch.tensor(rows).unbind(1)
+    mask_BT = torch.arange(int(completion_B.max())) < completion_B[:, None]
+    tokens_BP = torch.randint(3, vocab_size, (num_rows, int(prompt_B.max())), generator=generator)
+    numbers_B = torch.arange(num_rows)
+    rollout = RolloutBatch(
+        prompts=PromptBatch(
+            tokens_BP=tokens_BP, lengths_B=prompt_B, group_B=numbers_B, problem_B=numbers_B, sample_B=numbers_B
+        ),
+        completion_BT=torch.randint(3, vocab_size, mask_BT.shape, generator=generator),
+        lengths_B=completion_B,
+        logprobs_BT=-mask_BT.float(),
+        versions_BT=torch.where(mask_BT, 0, -1).int(),
+        finished_B=torch.ones(num_rows, dtype=torch.bool),
+        entropy=1.0,
+    )
+    advantage_B = torch.randn(num_rows, generator=generator)
+    return ScoredBatch(
+        rollout=rollout,
+        raw_reward_B=advantage_B,
+        reward_B=advantage_B,
+        advantage_B=advantage_B,
+        train_mask_B=torch.ones(num_rows, dtype=torch.bool),
+    )

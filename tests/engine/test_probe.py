@@ -1,0 +1,95 @@
+import itertools
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from trainer_cases import SPEC
+
+from steptune.core.job import AlgorithmSpec, JobSpec
+from steptune.core.profile import CostCurve
+from steptune.engine.plan import plan_batch
+from steptune.engine.probe import SIZES, probe_trainer
+from steptune.engine.probe_batch import batch_of, pick_rows, typical_rows
+
+JOB = JobSpec(name="probe", model=SPEC, algorithm=AlgorithmSpec(num_updates=4, kl_coef=0.1))
+
+
+class SteppingClock:
+    """Every reading is one second later than the last."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        self.now_s += 1.0
+        return self.now_s
+
+
+@pytest.fixture(scope="module")
+def curves() -> list[CostCurve]:
+    # CPU seconds of this process: the order of sizes must not depend on what else the machine does
+    return probe_trainer(JOB, (1,), ("fp32", "bf16"), budget_s=60.0, clock=time.process_time)
+
+
+def test_every_setting_has_a_rising_curve_at_every_size(curves: list[CostCurve]) -> None:
+    for name, keys in (("train", 2 * 2 * 2), ("logprob", 2 * 2)):
+        found = [curve for curve in curves if curve.name == name]
+        assert len({str(sorted(curve.when.items())) for curve in found}) == len(found) == keys
+        for curve in found:
+            sizes = [point.x for point in curve.points]
+            assert sizes == pytest.approx(SIZES, rel=0.25)
+            assert all(a.seconds < b.seconds for a, b in itertools.pairwise(curve.points))
+
+
+def test_a_curve_names_only_the_knobs_that_change_its_cost(curves: list[CostCurve]) -> None:
+    keys = {curve.name: set(curve.when) for curve in curves}
+    logprob = {"train_threads", "train_dtype", "layout"}
+    assert keys == {"train": logprob | {"recompute"}, "logprob": logprob, "optimizer": {"train_threads"}}
+
+
+def test_a_forward_alone_costs_less_than_training(curves: list[CostCurve]) -> None:
+    for logprob in (curve for curve in curves if curve.name == "logprob"):
+        train = next(c for c in curves if c.name == "train" and c.when == {**logprob.when, "recompute": False})
+        assert logprob.points[-1].seconds < 0.8 * train.points[-1].seconds
+
+
+def test_the_optimizer_has_one_price_per_update(curves: list[CostCurve]) -> None:
+    (optimizer,) = [curve for curve in curves if curve.name == "optimizer"]
+    assert [point.x for point in optimizer.points] == [1]
+    assert 0 < optimizer.points[0].seconds < 1
+
+
+def test_no_budget_still_buys_the_two_small_sizes() -> None:
+    # on this clock a single call takes many seconds
+    found = probe_trainer(JOB, (1,), ("fp32",), budget_s=0.0, clock=SteppingClock())
+    assert {len(curve.points) for curve in found if curve.name != "optimizer"} == {2}
+
+
+def test_probe_rows_are_those_of_the_job() -> None:
+    rows = typical_rows(JOB)
+    assert [sum(row) for row in rows] == sorted(sum(row) for row in rows)
+    assert all(prompt >= 2 and 1 <= completion <= JOB.algorithm.max_completion_len for prompt, completion in rows)
+
+
+ROWS = sorted([(4, 3), (9, 6), (9, 6), (12, 30)], key=sum)
+
+
+@given(size=st.integers(1, 3000))
+def test_a_probe_batch_fills_its_size_to_within_two_rows(size: int) -> None:
+    for layout in ("padded", "packed"):
+        rows = pick_rows(ROWS, layout, size)
+        plan = plan_batch(
+            [p for p, _ in rows], [c for _, c in rows], layout=layout, token_budget=10**9, max_completion_len=40
+        )
+        assert len(rows) % 2 == 0
+        assert len(plan.micro_batches) == 1
+        if layout == "padded":
+            assert plan.padded_tokens == len(rows) * 42
+            assert abs(plan.padded_tokens - size) <= 2 * 42
+
+
+def test_a_probe_batch_has_the_lengths_asked_for() -> None:
+    batch = batch_of(ROWS, vocab_size=30)
+    assert batch.rollout.prompts.lengths_B.tolist() == [4, 9, 9, 12]
+    assert batch.rollout.mask_BT.sum(dim=1).tolist() == [3, 6, 6, 30]
