@@ -59,6 +59,8 @@ class ParityOutput(Record):
     """Gradient norm of every update."""
     param_delta_norm: float
     """L2 norm of the whole parameter change."""
+    distance_to_first: float | None = None
+    """||parameters - first's|| / ||change of the first||, first being the first replay of the same call."""
 
 
 class Session(Protocol):
@@ -119,11 +121,10 @@ class Framework(Protocol):
         ...
 
     def replay_updates(self, job: JobSpec, parity: Sequence[ParityInput], out_dir: Path) -> list[ParityOutput]:
-        """Replay recorded batches through the trainer of each input, from the same checkpoint."""
-        ...
+        """Replay recorded batches through the trainer of each input, from the same checkpoint.
 
-    def parity_distance(self, a: ParityOutput, b: ParityOutput) -> float:
-        """Relative L2 distance of the parameters after two replays: ||a - b|| / ||change of a||."""
+        Every output carries its distance to the first.
+        """
         ...
 
     def render(self, job: JobSpec, settings: Settings) -> str:

@@ -82,6 +82,11 @@ class Recorder:
             self.file.flush()
         return taken
 
+    def close(self) -> None:
+        """Close the file, if there is one."""
+        if self.file is not None:
+            self.file.close()
+
 
 def span_line(span: Span) -> str:
     """Return the span as one line of `events.jsonl`."""

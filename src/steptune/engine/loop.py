@@ -104,8 +104,9 @@ class Loop:
         self.source.settle()
 
     def close(self) -> None:
-        """Stop the worker, if there is one."""
+        """Stop the worker, if there is one, and close the events."""
         self.source.close()
+        self.recorder.close()
 
     def lengths(self) -> SampledLengths:
         """Lengths of every rollout trained on so far."""

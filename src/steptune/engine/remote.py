@@ -94,8 +94,15 @@ class RemoteProducer:
             self.shared.write(model.state_dict())
 
     def request(self, request: Request) -> None:
-        """Order the next batch."""
-        self.pipe.send(request)
+        """Order the next batch.
+
+        Raises:
+            TrialError: the worker died.
+        """
+        try:
+            self.pipe.send(request)
+        except BrokenPipeError:
+            raise self._died() from None
 
     def collect(self) -> Delivery:
         """Wait for the ordered batch.
@@ -105,12 +112,15 @@ class RemoteProducer:
         """
         try:
             answer = self.pipe.recv()
-        except EOFError:
-            self.process.join(WORKER_EXIT_S)
-            raise TrialError(f"the rollout worker died with exit code {self.process.exitcode}") from None
+        except (EOFError, ConnectionResetError):
+            raise self._died() from None
         if isinstance(answer, str):
             raise TrialError(f"the rollout worker failed: {answer}")
         return answer
+
+    def _died(self) -> TrialError:
+        self.process.join(WORKER_EXIT_S)
+        return TrialError(f"the rollout worker died with exit code {self.process.exitcode}")
 
     def close(self) -> None:
         """Stop the worker: politely, then by id."""
@@ -138,7 +148,10 @@ def _work(spec: WorkerSpec, pipe: Connection, shared: dict[str, Tensor]) -> None
         except Exception as error:  # noqa: BLE001  process edge: the trainer re-raises it with the cause
             pipe.send(f"{type(error).__name__}: {error}")
             return
-        pipe.send(delivery)
+        try:
+            pipe.send(delivery)
+        except BrokenPipeError:
+            return
         last_s = last_s + delivery.wall_s
 
 

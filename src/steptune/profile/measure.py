@@ -7,6 +7,7 @@ itself at forced lengths (see `tune`): its ratio shows what a trial reads when n
 from dataclasses import dataclass
 from pathlib import Path
 
+from steptune.core.errors import TrialError, explain
 from steptune.core.framework import Framework, LaunchSpec
 from steptune.core.job import JobSpec
 from steptune.core.knob import KnobValue
@@ -38,11 +39,21 @@ def run_naturally(framework: Framework, job: JobSpec, settings: dict[str, KnobVa
         TrialError: the baseline itself does not run.
     """
     spec = LaunchSpec(settings=settings, seed=job.algorithm.seed, capture_batches=CAPTURED_BATCHES)
-    session = framework.launch(job, spec, out_dir)
     try:
-        start = session.evaluate()
-        observations = tuple(session.run_steps(NATURAL_STEPS))
-        lengths = session.lengths()
-    finally:
-        session.close()
+        session = framework.launch(job, spec, out_dir)
+        try:
+            start = session.evaluate()
+            observations = tuple(session.run_steps(NATURAL_STEPS))
+            lengths = session.lengths()
+        finally:
+            session.close()
+    except MemoryError as error:
+        raise TrialError(
+            explain(
+                "the baseline itself runs out of memory",
+                got=str(error),
+                allowed="a baseline that runs",
+                hint="make the job smaller, or set `baseline` to one that needs less memory",
+            )
+        ) from error
     return NaturalRun(observations=observations, lengths=lengths, batches_dir=out_dir / "batches", start=start)

@@ -42,13 +42,14 @@ class SessionState:
     forecasts: Mapping[int, Forecasted] = field(default_factory=dict[int, Forecasted])
     """Latest forecast of each trial number."""
     waterfall_forecasts: Mapping[int, Forecasted] = field(default_factory=dict[int, Forecasted])
-    """Latest forecast of each row of the waterfall."""
+    """Latest forecast of each row of a waterfall."""
     running: tuple[TrialStarted, ...] = ()
     """Trials that started and have no result: after a crash, the ones to run again."""
     ended: tuple[TrialEnded, ...] = ()
     """Trials with a result, in the order they ended."""
     reward_tests: tuple[RewardTested, ...] = ()
-    waterfall: Waterfall | None = None
+    waterfalls: tuple[Waterfall, ...] = ()
+    """One per winner of the search: a failed reward test may bring another winner."""
     confirmed: Confirmed | None = None
     decision: Decision | None = None
     session_ended: SessionEnded | None = None
@@ -95,8 +96,8 @@ def _misplaced(state: SessionState, event: Event) -> str | None:
     match event:
         case Forecasted(purpose="trial", trial_number=number) if number in begun:
             return f"the forecast of trial {number} is written after the trial started"
-        case Forecasted(purpose="waterfall", trial_number=number) if state.waterfall is not None:
-            return f"the forecast of row {number} is written after the waterfall"
+        case Forecasted(purpose="waterfall", trial_number=number) if event.forecast.change.signature in _rows(state):
+            return f"the forecast of row {number} is written after the waterfall that measured it"
         case TrialStarted(number=number) if number in begun:
             return f"trial {number} started before"
         case TrialStarted(number=number) if number not in state.forecasts:
@@ -109,6 +110,11 @@ def _misplaced(state: SessionState, event: Event) -> str | None:
             return f"it abandons trials {list(abandoned)}, running are {list(state.running_numbers)}"
         case _:
             return None
+
+
+def _rows(state: SessionState) -> set[str]:
+    """Return the signatures of every row a waterfall has measured."""
+    return {row.signature for waterfall in state.waterfalls for row in waterfall.rows}
 
 
 def _after(state: SessionState, event: Event) -> SessionState:
@@ -165,6 +171,6 @@ def _after_measurement(
         case RewardTested():
             return replace(state, reward_tests=(*state.reward_tests, event))
         case Waterfall():
-            return replace(state, waterfall=event)
+            return replace(state, waterfalls=(*state.waterfalls, event))
         case Confirmed():
             return replace(state, confirmed=event)

@@ -109,19 +109,22 @@ class FakeFramework:
 
     def replay_updates(self, job: JobSpec, parity: Sequence[ParityInput], out_dir: Path) -> list[ParityOutput]:
         """Distances come from the table; shuffling gives a tiny band."""
-        return [self._replayed(item) for item in parity]
+        places = [self._place(item) for item in parity]
+        return [
+            ParityOutput(
+                params_path="",
+                probe_logprobs=(-1.0,),
+                grad_norms=(1.0, 1.0),
+                param_delta_norm=1.0,
+                distance_to_first=abs(place - places[0]),
+            )
+            for place in places
+        ]
 
-    def _replayed(self, item: ParityInput) -> ParityOutput:
-        distance = 0.0 if item.shuffle_seed is None else 1e-6 * (1 + item.shuffle_seed % 3)
-        for knob in self.knob_table:
-            distance += knob.parity_distance.get(item.settings[knob.name], 0.0)
-        return ParityOutput(
-            params_path=repr(distance), probe_logprobs=(-1.0,), grad_norms=(1.0, 1.0), param_delta_norm=1.0
-        )
-
-    def parity_distance(self, a: ParityOutput, b: ParityOutput) -> float:
-        """Difference of the two made-up distances."""
-        return abs(float(a.params_path) - float(b.params_path))
+    def _place(self, item: ParityInput) -> float:
+        """Where a replay ends, on a line."""
+        rounding = 0.0 if item.shuffle_seed is None else 1e-6 * (1 + item.shuffle_seed % 3)
+        return rounding + sum(k.parity_distance.get(item.settings[k.name], 0.0) for k in self.knob_table)
 
     def render(self, job: JobSpec, settings: Settings) -> str:
         """One line per knob."""

@@ -158,5 +158,3 @@ def _arms(pairs: list[Pair]) -> tuple[Arm, Arm]:
         Arm(label="baseline", signature=NOTHING.signature, observations=first),
         Arm(label="baseline again", signature=NOTHING.signature, observations=second),
     )
-
-

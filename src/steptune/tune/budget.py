@@ -1,11 +1,14 @@
 """What is left to spend: trials, device-seconds, wall time. Pure arithmetic over an injected clock."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import final
 
+from steptune.core.event import SessionResumed
 from steptune.core.job import BudgetSpec
+from steptune.store.journal_lines import Entry
 
 
 @final
@@ -43,3 +46,18 @@ class Budget:
     def trials_left(self) -> int:
         """Trials that may still be started."""
         return max(0, self.spec.max_trials - self.num_trials)
+
+
+def worked_s(entries: Sequence[Entry]) -> float:
+    """Return the wall seconds that earlier processes of a session worked: from first to last entry of each.
+
+    What a process did after its last entry is not known, and the time between a kill and its resume was not spent.
+    """
+    total_s, started = 0.0, None
+    for entry, following in zip(entries, [*entries[1:], None], strict=True):
+        now = datetime.fromisoformat(entry.time)
+        started = now if started is None else started
+        if following is None or isinstance(following.body, SessionResumed):
+            total_s += max(0.0, (now - started).total_seconds())
+            started = None
+    return total_s

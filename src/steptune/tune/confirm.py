@@ -41,7 +41,10 @@ def measure_waterfall(context: Context, space: Space, change: Change) -> None:
     """Add the winner's moves one after the other, largest forecast gain first, and time every stage of it."""
     started_s = time.monotonic()
     stages = waterfall_stages(context, space, change)
+    measured = {row.signature for waterfall in context.state.waterfalls for row in waterfall.rows}
     for number, stage in enumerate(stages[1:], 1):
+        if stage.signature in measured:
+            continue
         planned = context.planned(stage.applied_to(context.baseline_settings))
         write_forecast(context, space, stage, planned, number=number, purpose="waterfall", history=())
     context.progress.say(f"waterfall: {len(stages) - 1} groups of levers, added one by one")
@@ -107,7 +110,7 @@ def _row(stages: Sequence[Change], blocks: Blocks, index: int) -> WaterfallStep:
 
 
 def confirm(context: Context, space: Space, change: Change) -> None:
-    """Time baseline, best practice and winner afresh; record the gain, its range and the winner's profile."""
+    """Time baseline, best practice and winner afresh; record the gain and its range."""
     started_s = time.monotonic()
     context.progress.say("confirm: baseline, best practice and winner on fresh launches, other seeds")
     winner = change.applied_to(context.baseline_settings)
@@ -116,9 +119,7 @@ def confirm(context: Context, space: Space, change: Change) -> None:
     blocks = _run_arms(
         context, settings, "confirm", CONFIRM_PLAN, seed_shift=CONFIRM_SEED_SHIFT, forced=context.forced_lengths
     )
-    raw = _run_arms(
-        context, [settings[0], winner], "natural", RAW_PLAN, seed_shift=CONFIRM_SEED_SHIFT, forced=None
-    )
+    raw = _run_arms(context, [settings[0], winner], "natural", RAW_PLAN, seed_shift=CONFIRM_SEED_SHIFT, forced=None)
     wall_s = time.monotonic() - started_s
     confirmed = Confirmed(
         signature=change.signature,
@@ -142,7 +143,6 @@ def confirm(context: Context, space: Space, change: Change) -> None:
     context.progress.say(
         f"confirm: {confirmed.speedup} over the baseline, {confirmed.speedup_over_best_practice} over best practice"
     )
-    _record_tuned_profile(context, winner, confirmed.arms[2].observations)
 
 
 def range_of(context: Context, space: Space, change: Change) -> Range:
@@ -191,9 +191,7 @@ def _run_arms(
     folder = context.run_path("arms", name)
     try:
         for index, each in enumerate(settings):
-            spec = LaunchSpec(
-                settings=dict(each), seed=context.job.algorithm.seed + seed_shift, forced_lengths=forced
-            )
+            spec = LaunchSpec(settings=dict(each), seed=context.job.algorithm.seed + seed_shift, forced_lengths=forced)
             sessions.append(context.framework.launch(context.job, spec, folder / str(index)))
         warm_up(sessions)
         return rotate_arms(sessions, plan.max_pairs, plan)
@@ -212,7 +210,13 @@ def _speedup(slow: Sequence[Sequence[Observation]], fast: Sequence[Sequence[Obse
     return _ratio(slow, fast)
 
 
-def _record_tuned_profile(context: Context, winner: Settings, steps: tuple[Observation, ...]) -> None:
+def record_tuned_profile(context: Context, change: Change) -> None:
+    """Record the confirmed winner's profile, unless the journal has it."""
+    confirmed, tuned = context.state.confirmed, context.state.tuned
+    winner = change.applied_to(context.baseline_settings)
+    if confirmed is None or (tuned is not None and tuned.settings == winner):
+        return
+    steps = next(arm.observations for arm in confirmed.arms if arm.label == "candidate")
     baseline = context.baseline
     profile = profile_of(
         context.job,

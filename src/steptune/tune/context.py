@@ -89,7 +89,9 @@ class Context:
     @property
     def batches_dir(self) -> Path:
         """Rollout batches recorded from the baseline, for the update-parity replay."""
-        found = sorted(self.folder.path.glob("profile/natural*/batches"))
+        found = sorted(
+            self.folder.path.glob("profile/natural*/batches"), key=lambda p: (len(p.parent.name), p.parent.name)
+        )
         return found[-1] if found else self.folder.path / "profile" / "natural" / "batches"
 
     @property

@@ -16,6 +16,9 @@ from steptune.tune.context import Context
 SHUFFLES = (1, 2, 3)
 """Seeds of the shuffled baseline replays that show how far rounding alone carries."""
 
+NAN = float("nan")
+"""A distance that is missing, which no guard passes."""
+
 
 def update_parity(context: Context, change: Change) -> tuple[Verdict, ...]:
     """Return the verdict on the trainer-side moves of ``change`` that claim to change nothing."""
@@ -32,8 +35,8 @@ def update_parity(context: Context, change: Change) -> tuple[Verdict, ...]:
     plain, ours, *shuffled = context.framework.replay_updates(context.job, inputs, folder)
     return (
         check_update_parity(
-            distance=context.framework.parity_distance(plain, ours),
-            shuffled_band=[context.framework.parity_distance(plain, other) for other in shuffled],
+            distance=ours.distance_to_first,
+            shuffled_band=[NAN if s.distance_to_first is None else s.distance_to_first for s in shuffled],
             candidate_grad_norms=ours.grad_norms,
             baseline_grad_norms=plain.grad_norms,
         ),

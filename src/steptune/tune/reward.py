@@ -70,9 +70,7 @@ def skip_reward_test(context: Context, change: Change, why: str) -> None:
         limit=f"fall of held-out accuracy at most {context.job.limits.reward_margin:g}",
         because=why,
     )
-    empty = dict.fromkeys(
-        ("start_S", "baseline_S", "candidate_S", "baseline_truncated_S", "candidate_truncated_S"), ()
-    )
+    empty = dict.fromkeys(("start_S", "baseline_S", "candidate_S", "baseline_truncated_S", "candidate_truncated_S"), ())
     context.record(
         RewardTested(signature=change.signature, verdicts=(verdict,), cost_wall_s=0.0, cost_device_s=0.0, **empty)
     )
@@ -81,15 +79,17 @@ def skip_reward_test(context: Context, change: Change, why: str) -> None:
 
 def _train(context: Context, label: str, settings: Settings, seed: int) -> TrainedRun | TrialError:
     spec = LaunchSpec(settings=dict(settings), seed=seed, is_untimed=True)
-    session = context.framework.launch(context.job, spec, context.run_path("reward", f"{label}-{seed}"))
     try:
-        start = session.evaluate()
-        session.run_steps(context.job.guard.reward_steps)
-        end = session.evaluate()
-    except TrialError as error:
-        return error
-    finally:
-        session.close()
+        session = context.framework.launch(context.job, spec, context.run_path("reward", f"{label}-{seed}"))
+        try:
+            start = session.evaluate()
+            session.run_steps(context.job.guard.reward_steps)
+            end = session.evaluate()
+        finally:
+            session.close()
+    except (TrialError, MemoryError) as error:
+        context.progress.say(f"reward: {label}, seed {seed} died: {error}")
+        return TrialError(str(error))
     context.progress.say(f"reward: {label}, seed {seed}: {start.accuracy:.3f} to {end.accuracy:.3f}")
     return TrainedRun(start=start, end=end)
 

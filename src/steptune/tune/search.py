@@ -159,15 +159,12 @@ def write_forecast(
             "history": history,
         }
     )
-    known = context.state.forecasts.get(number) if purpose == "trial" else None
-    if known != event:
+    if event not in context.journal.events:  # a resumed session writes no forecast twice
         context.record(event)
     return forecast
 
 
-def _rank(
-    context: Context, space: Space, history: tuple[LearntFrom, ...]
-) -> list[tuple[int, RankedChange]]:
+def _rank(context: Context, space: Space, history: tuple[LearntFrom, ...]) -> list[tuple[int, RankedChange]]:
     changes = space.proposal.changes
     rows = rank(
         profile=context.baseline,

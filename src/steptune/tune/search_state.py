@@ -3,130 +3,85 @@
 A resumed session computes the same from the same journal, so nothing of the search is kept anywhere else.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import final
 
 from steptune.core.change import Change
 from steptune.core.decision import Outcome
 from steptune.core.event import LearntFrom, TrialEnded
-from steptune.core.forecast import Forecast
-from steptune.core.knob import Effect, KnobValue
-from steptune.core.trial import TrialState
-from steptune.core.verdict import Judgement, Verdict
+from steptune.core.knob import EFFECT_ORDER, Effect
 from steptune.forecast.forecast import raw_ratio
-from steptune.propose.choose import guilty_moves
+from steptune.stats.noise import noise_band_frac
 from steptune.store.replay import SessionState
-
-BLAMED: Mapping[str, frozenset[Effect]] = {
-    "mismatch": frozenset({Effect.PRECISION}),
-    "entropy": frozenset({Effect.PRECISION, Effect.STALENESS}),
-    "off_policy": frozenset({Effect.STALENESS}),
-    "reward": frozenset({Effect.PRECISION, Effect.STALENESS}),
-    "truncation": frozenset({Effect.PRECISION, Effect.STALENESS}),
-    "update_parity": frozenset({Effect.NONE}),
-}
-"""Effect classes of the moves that a failed guard blames."""
-
-Banned = frozenset[tuple[str, KnobValue]]
-"""Knob and new value of moves that are not tried again."""
+from steptune.tune.blame import Moves, accusations, blame, moves_of
 
 
+@final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchState:
     """See the module docstring."""
 
     tried: frozenset[str]
     """Signatures with a result."""
-    banned: Banned
-    suspects: Banned
-    """Moves of launches that failed, not yet cleared by one that ran: one of them is the cause."""
+    banned: Moves
+    """Moves found guilty of something."""
+    suspects: tuple[Moves, ...]
+    """Groups of moves of failed trials; a cause not found yet is in each."""
     incumbent: TrialEnded | None
-    """Fastest adopted trial without a banned move; None is the baseline."""
+    """Best adopted trial without a banned move (see `_best`); None is the baseline."""
     history: tuple[LearntFrom, ...]
 
     @property
     def incumbent_ratio(self) -> float:
         """Incumbent / baseline step time."""
-        ratio = self.incumbent.ratio_to_baseline if self.incumbent else None
-        return ratio.value if ratio else 1.0
+        return _ratio_value(self.incumbent) if self.incumbent else 1.0
 
     def is_open(self, change: Change) -> bool:
-        """Whether ``change`` may be tried: not done, not banned, and not carrying most of the suspects again."""
+        """Whether ``change`` may be tried: not done, not banned, and at most half of every suspect group."""
         moves = moves_of(change)
         if change.signature in self.tried or moves & self.banned:
             return False
-        return len(moves & self.suspects) <= len(self.suspects) // 2
+        return all(len(moves & group) <= len(group) // 2 for group in self.suspects)
 
 
 def search_state(state: SessionState, effects: Mapping[str, Effect]) -> SearchState:
     """Read the search off the journal."""
-    ended = state.ended
-    banned = guilty(ended, effects) | reward_guilty(state, effects)
-    suspects, caught = unsettled_failures(ended)
-    banned |= caught
-    adopted = [e for e in ended if e.outcome is Outcome.ADOPT and not moves_of(e.trial.change) & banned]
+    blamed = blame(state, effects)
+    adopted = [
+        event
+        for event in state.ended
+        if event.outcome is Outcome.ADOPT
+        and not moves_of(event.trial.change) & blamed.banned
+        and not any(accusations(event, effects))
+    ]
     return SearchState(
-        tried=frozenset(e.trial.change.signature for e in ended),
-        banned=banned,
-        suspects=suspects - banned,
-        incumbent=min(adopted, key=_ratio_value, default=None),
-        history=tuple(learnt for e in ended if (learnt := _learnt(state, e)) is not None),
+        tried=frozenset(event.trial.change.signature for event in state.ended),
+        banned=blamed.banned,
+        suspects=blamed.suspects,
+        incumbent=_best(adopted, band_frac(state)),
+        history=tuple(learnt for event in state.ended if (learnt := _learnt(state, event)) is not None),
     )
 
 
-def guilty(ended: tuple[TrialEnded, ...], effects: Mapping[str, Effect]) -> Banned:
-    """Return moves that a failed guard of a trial blames."""
-    found: set[tuple[str, KnobValue]] = set()
-    for event in ended:
-        found |= blamed_moves(event.trial.change, event.verdicts, effects)
-    return frozenset(found)
+def band_frac(state: SessionState) -> float:
+    """Return the noise band of step times, 0 where it is not known (nothing is then called equal)."""
+    noise = state.baseline.noise if state.baseline else None
+    return (noise_band_frac(noise) if noise else None) or 0.0
 
 
-def reward_guilty(state: SessionState, effects: Mapping[str, Effect]) -> Banned:
-    """Return moves that a failed reward test blames."""
-    changes = {event.trial.change.signature: event.trial.change for event in state.ended}
-    found: set[tuple[str, KnobValue]] = set()
-    for test in state.reward_tests:
-        if test.signature in changes:
-            found |= blamed_moves(changes[test.signature], test.verdicts, effects)
-    return frozenset(found)
+def _best(adopted: Sequence[TrialEnded], band: float) -> TrialEnded | None:
+    """Return, of the trials as fast as the fastest within the noise, the one with the lightest proof, then fewest moves."""
+    if not adopted:
+        return None
+    slowest = min(_ratio_value(event) for event in adopted) * (1 + band)
+    equal = [event for event in adopted if _ratio_value(event) <= slowest]
+    return min(equal, key=_burden)
 
 
-def blamed_moves(change: Change, verdicts: tuple[Verdict, ...], effects: Mapping[str, Effect]) -> Banned:
-    """Return the moves of ``change`` that its failed verdicts blame; an INCONCLUSIVE mismatch blames as FAIL does,
-    for what cannot be guarded cannot be used."""
-    blamed: set[Effect] = set()
-    for verdict in verdicts:
-        is_blind = verdict.guard == "mismatch" and verdict.judgement is Judgement.INCONCLUSIVE
-        if verdict.judgement is Judgement.FAIL or is_blind:
-            blamed |= BLAMED.get(verdict.guard, frozenset())
-    return guilty_moves(change, effects, blamed)
-
-
-def unsettled_failures(ended: tuple[TrialEnded, ...]) -> tuple[Banned, Banned]:
-    """Return (suspects, caught) from launches that died: halving finds the cause as in a group test."""
-    died = (TrialState.OUT_OF_MEMORY, TrialState.FAILED)
-    cleared: set[tuple[str, KnobValue]] = set()
-    for event in ended:
-        if event.trial.state not in died:
-            cleared |= moves_of(event.trial.change)
-    suspects: set[tuple[str, KnobValue]] = set()
-    caught: set[tuple[str, KnobValue]] = set()
-    for event in ended:
-        if event.trial.state in died:
-            left = moves_of(event.trial.change) - cleared
-            (caught if len(left) == 1 else suspects).update(left)
-    return frozenset(suspects - caught), frozenset(caught)
-
-
-def moves_of(change: Change) -> Banned:
-    """Return the change's moves as (knob, new value) pairs."""
-    return frozenset((move.knob, move.new) for move in change.moves)
-
-
-def forecast_error(forecast: Forecast, measured_ratio: float) -> float:
-    """Return measured / forecast - 1."""
-    return measured_ratio / forecast.ratio.value - 1
+def _burden(event: TrialEnded) -> tuple[int, int, float]:
+    change = event.trial.change
+    return EFFECT_ORDER.index(change.effect), len(change.moves), _ratio_value(event)
 
 
 def _ratio_value(event: TrialEnded) -> float:
@@ -138,9 +93,5 @@ def _learnt(state: SessionState, event: TrialEnded) -> LearntFrom | None:
     forecast = state.forecasts.get(event.trial.number)
     if event.ratio_to_baseline is None or forecast is None or state.baseline is None:
         return None
-    raw = raw_ratio(
-        profile=state.baseline, planned_baseline=forecast.planned_baseline, planned=forecast.planned
-    )
-    return LearntFrom(
-        change=event.trial.change, raw_forecast_ratio=raw, measured_ratio=event.ratio_to_baseline.value
-    )
+    raw = raw_ratio(profile=state.baseline, planned_baseline=forecast.planned_baseline, planned=forecast.planned)
+    return LearntFrom(change=event.trial.change, raw_forecast_ratio=raw, measured_ratio=event.ratio_to_baseline.value)

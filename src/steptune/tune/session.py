@@ -2,9 +2,10 @@
 
 ::
 
-    start -> profile -> diagnose -> propose -> search -> reward test -> waterfall -> confirm -> decide
-                                                 ^            |
-                                                 '-- a guard failed: ban the guilty moves, search on
+    start -> profile -> diagnose -> propose -> search -> waterfall, prune -> reward test -> confirm -> decide
+                                                 ^             |                  |
+                                                 '-- slimmer winner: search on ---+
+                                                 '-- reward failed: ban the guilty moves, search on
 
 Every arrow is crossed only when its event is in the journal, so a killed session continues at the first
 missing event.
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import final
 
 from steptune import __version__
-from steptune.core.errors import JobError, StepTuneError, StoreError, explain
+from steptune.core.errors import JobError, LimitError, StepTuneError, StoreError, explain
 from steptune.core.event import Decided, SessionEnded, SessionResumed, SessionStarted
 from steptune.core.framework import Framework
 from steptune.core.job import JobSpec
@@ -27,18 +28,22 @@ from steptune.store.knob_checks import check_knobs
 from steptune.store.lock import machine_lock, session_lock
 from steptune.store.run_folder import RunFolder
 from steptune.tune.baseline import name_bottlenecks, profile_baseline
-from steptune.tune.budget import Budget
+from steptune.tune.budget import Budget, worked_s
 from steptune.tune.conclude import conclude, owes_reward
-from steptune.tune.confirm import confirm, measure_waterfall
-from steptune.tune.context import Context
+from steptune.tune.confirm import confirm, record_tuned_profile
+from steptune.tune.context import Context, settings_of
 from steptune.tune.machine import describe_machine
 from steptune.tune.progress import Progress
+from steptune.tune.prune import prune
 from steptune.tune.reward import reward_cost_s, run_reward_test, skip_reward_test
 from steptune.tune.search import Space, build_space, record_proposal, search
 from steptune.tune.search_state import SearchState, search_state
 
-MAX_ROUNDS = 4
-"""Times the search may be taken up again after a failed reward test."""
+MAX_ROUNDS = 6
+"""Times the search may be taken up again after pruning or a failed reward test."""
+
+STEPS_AFTER_PRUNING = 60
+"""Baseline steps' worth of wall time kept for the confirmation alone (its plan has 22 per arm and 10 per natural arm)."""
 
 STEPS_AFTER_SEARCH = 90
 """Baseline steps' worth of wall time kept for waterfall and confirmation (measured: 60 to 80)."""
@@ -66,6 +71,7 @@ def start_session(
     specs = framework.knobs(job)
     check_knobs(job, specs)
     _check_devices(job)
+    _check_baselines(job, framework)
     folder = RunFolder.create(options.root, job, clock)
     with session_lock(folder.path), machine_lock(_waiting(say_waiting)):
         context = _context(job, framework, folder, clock, spent_before_s=0.0)
@@ -97,13 +103,23 @@ def resume_session(
         state = context.state
         if state.started is None:
             raise StoreError(
-                explain("the session never started", got="an empty journal", allowed="a started session", hint="run `steptune tune JOB`")
+                explain(
+                    "the session never started",
+                    got="an empty journal",
+                    allowed="a started session",
+                    hint="run `steptune tune JOB`",
+                )
             )
-        if state.decision is not None:
+        if state.decision is not None and state.session_ended is not None:
             raise StoreError(
-                explain("the session is done", got=f"decision {state.decision.outcome}", allowed="a session without decision", hint="read it with `steptune report`")
+                explain(
+                    "the session is done",
+                    got=f"decision {state.decision.outcome}",
+                    allowed="a session without decision",
+                    hint="read it with `steptune report`",
+                )
             )
-        context.budget.spent_before_s = state.cost_wall_s
+        context.budget.spent_before_s = worked_s(context.journal.entries)
         context.budget.num_trials = len(state.ended)
         framework.clean_up(folder.path)
         context.record(SessionResumed(code_hash=code_hash(), abandoned_trials=state.running_numbers))
@@ -123,6 +139,16 @@ def _run(context: Context, options: TuneOptions) -> None:
 
 
 def _stages(context: Context, options: TuneOptions) -> None:
+    if context.state.decision is None:
+        _measure(context, options)
+    decision = context.state.decision
+    if decision is not None:
+        context.folder.write_tuned(context.framework.render(context.job, decision.settings))
+        context.progress.say(f"decide: {decision.outcome}: {'; '.join(decision.reasons)}")
+
+
+def _measure(context: Context, options: TuneOptions) -> None:
+    """Everything up to the decision; only advice ends before it."""
     if context.state.baseline is None:
         profile_baseline(context)
     if context.state.bottlenecks is None:
@@ -134,20 +160,23 @@ def _stages(context: Context, options: TuneOptions) -> None:
         return
     found = _settle(context, space)
     if found.incumbent is not None:
-        _prove(context, space, found)
-    decision = conclude(context.state, found)
-    context.record(Decided(decision=decision))
-    context.folder.write_tuned(context.framework.render(context.job, decision.settings))
-    context.progress.say(f"decide: {decision.outcome}: {'; '.join(decision.reasons)}")
+        _confirm(context, space, found)
+    context.record(Decided(decision=conclude(context.state, found)))
 
 
 def _settle(context: Context, space: Space) -> SearchState:
-    """Search and test rewards until a winner stands, or none does."""
+    """Search, prune and test rewards until a winner stands, or none does."""
     found = search_state(context.state, context.effects)
     for _ in range(MAX_ROUNDS):
         ratio = 0.5 if found.incumbent is None else found.incumbent_ratio
-        found = search(context, space, _reserve_s(context, ratio))
-        if found.incumbent is None or not owes_reward(found.incumbent.trial.change.effect):
+        found = search(context, space, _reserve_s(context, ratio, STEPS_AFTER_SEARCH))
+        if found.incumbent is None:
+            return found
+        pruned = prune(context, space, found, _reserve_s(context, found.incumbent_ratio, STEPS_AFTER_PRUNING))
+        if pruned.incumbent is not found.incumbent:
+            found = pruned
+            continue
+        if not owes_reward(found.incumbent.trial.change.effect):
             return found
         if not _has_reward_test(context, found):
             _test_reward(context, found)
@@ -174,19 +203,17 @@ def _has_reward_test(context: Context, found: SearchState) -> bool:
     return any(t.signature == found.incumbent.trial.change.signature for t in context.state.reward_tests)
 
 
-def _prove(context: Context, space: Space, found: SearchState) -> None:
-    assert found.incumbent is not None, "only a winner is proven"
-    change = found.incumbent.trial.change
-    if context.state.waterfall is None:
-        measure_waterfall(context, space, change)
-    if context.state.confirmed is None:
+def _confirm(context: Context, space: Space, found: SearchState) -> None:
+    assert found.incumbent is not None, "only a winner is confirmed"
+    change, confirmed = found.incumbent.trial.change, context.state.confirmed
+    if confirmed is None or confirmed.signature != change.signature:
         confirm(context, space, change)
+    record_tuned_profile(context, change)
 
 
-def _reserve_s(context: Context, incumbent_ratio: float) -> float:
-    """Wall seconds that must be left when the search ends."""
-    after = STEPS_AFTER_SEARCH * context.baseline.step_time.value
-    return after + reward_cost_s(context, incumbent_ratio)
+def _reserve_s(context: Context, incumbent_ratio: float, num_steps: int) -> float:
+    """Wall seconds that must be left for ``num_steps`` baseline steps and a reward test."""
+    return num_steps * context.baseline.step_time.value + reward_cost_s(context, incumbent_ratio)
 
 
 def _ended(context: Context, why: str) -> SessionEnded:
@@ -195,9 +222,7 @@ def _ended(context: Context, why: str) -> SessionEnded:
     )
 
 
-def _context(
-    job: JobSpec, framework: Framework, folder: RunFolder, clock: Clock, *, spent_before_s: float
-) -> Context:
+def _context(job: JobSpec, framework: Framework, folder: RunFolder, clock: Clock, *, spent_before_s: float) -> Context:
     budget = Budget(spec=job.budget, num_cores=job.devices.num_cores, spent_before_s=spent_before_s)
     return Context(
         framework=framework,
@@ -226,6 +251,25 @@ def _check_devices(job: JobSpec) -> None:
                 hint=f"set it to {available}",
             )
         )
+
+
+def _check_baselines(job: JobSpec, framework: Framework) -> None:
+    """Refuse a job whose baseline, or the best practice that the gain is stated over, cannot run as pinned.
+
+    Raises:
+        LimitError: names every conflict.
+    """
+    for kind in dict.fromkeys((job.baseline, "best_practice")):
+        conflicts = framework.conflicts(job, settings_of(framework.baseline(job, kind)))
+        if conflicts:
+            raise LimitError(
+                explain(
+                    f"the `{kind}` baseline cannot run under the job's limits and `knobs.pin`",
+                    got="; ".join(conflicts),
+                    allowed="a configuration without conflicts",
+                    hint="unpin a knob, or change the limit it meets",
+                )
+            )
 
 
 def _waiting(say: Callable[[str], None]) -> Callable[[int | None, float], None]:

@@ -141,9 +141,7 @@ def guard_trial(context: Context, trial: Trial) -> tuple[Verdict, ...]:
     work = work_signature(job)
     settings = trial.change.applied_to(context.baseline_settings)
     return (
-        check_same_work(
-            candidate_work=work, baseline_work=work, candidate=candidate, baseline=arms["incumbent"]
-        ),
+        check_same_work(candidate_work=work, baseline_work=work, candidate=candidate, baseline=arms["incumbent"]),
         check_mismatch(candidate, baseline, max_mismatch_k3=job.limits.max_mismatch_k3),
         check_off_policy(
             candidate,
@@ -182,9 +180,7 @@ def ratio_to_baseline(trial: Trial, found: SearchState) -> Estimate | None:
 
 
 def _spec(context: Context, settings: Settings) -> LaunchSpec:
-    return LaunchSpec(
-        settings=dict(settings), seed=context.job.algorithm.seed, forced_lengths=context.forced_lengths
-    )
+    return LaunchSpec(settings=dict(settings), seed=context.job.algorithm.seed, forced_lengths=context.forced_lengths)
 
 
 def _baseline_steps(context: Context) -> tuple[Observation, ...]:

@@ -25,7 +25,7 @@ from steptune.core.knob import KnobSpec, KnobValue, Settings
 from steptune.core.profile import CostCurve, Lengths, SampledLengths
 from steptune.core.work import PlannedWork
 from steptune.engine.knobs import EngineKnobs
-from steptune.engine.offline import DistanceOrder, OfflineOrder, ProbeOrder, ReplayOrder, StartOrder
+from steptune.engine.orders import OfflineOrder, ProbeOrder, ReplayOrder, StartOrder
 from steptune.engine.serve import RunFile
 from steptune.envs.math.problems import train_problem
 from steptune.envs.math.tokenizer import MathTokenizer
@@ -120,15 +120,15 @@ class EmbeddedFramework:
 
     def replay_updates(self, job: JobSpec, parity: Sequence[ParityInput], out_dir: Path) -> list[ParityOutput]:
         """Replay recorded batches through every input's trainer, all in float32."""
-        order = ReplayOrder(job=job, inputs=tuple(parity), folder=str(out_dir), out_path=str(out_dir / "outputs.json"))
+        order = ReplayOrder(
+            job=job,
+            inputs=tuple(parity),
+            start_path=self.start(job),
+            folder=str(out_dir),
+            out_path=str(out_dir / "outputs.json"),
+        )
         self._offline(order, out_dir)
         return OUTPUTS.validate_json((out_dir / "outputs.json").read_bytes())
-
-    def parity_distance(self, a: ParityOutput, b: ParityOutput) -> float:
-        """Relative L2 distance of the replayed parameters, computed where torch is."""
-        out = Path(a.params_path).parent / f"distance-{Path(a.params_path).stem}-{Path(b.params_path).stem}.json"
-        self._offline(DistanceOrder(a=a, b=b, out_path=str(out)), out.parent)
-        return float(out.read_text(encoding="utf-8"))
 
     def render(self, job: JobSpec, settings: Settings) -> str:
         """The job's own TOML with the settings pinned."""

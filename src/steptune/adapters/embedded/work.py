@@ -167,9 +167,17 @@ def train_side(job: JobSpec, knobs: EngineKnobs, steps: Sequence[Step]) -> Train
 
 
 def handover_items(knobs: EngineKnobs) -> tuple[WorkItem, ...]:
-    """Return the hand-over of one weight version."""
+    """Return the hand-over of one weight version.
+
+    Between processes the rollout reads the weights and answers the mismatch probe while the trainer already
+    trains, so its part belongs to the rollout's side, not to the serial hand-over.
+    """
     when: dict[str, KnobValue] = {"handover": knobs.handover, "schedule": knobs.schedule}
-    return (WorkItem(role=Role.TRAINER, phase="weight_sync", curve="handover", when=when, x=1, count=1),)
+    given = WorkItem(role=Role.TRAINER, phase="weight_sync", curve="handover", when=when, x=1, count=1)
+    if knobs.schedule == "sync":
+        return (given,)
+    taken = WorkItem(role=Role.ROLLOUT, phase="rollout/load", curve="load", when=when, x=1, count=1)
+    return (given, taken)
 
 
 def _reference_counts(job: JobSpec, knobs: EngineKnobs, steps: Sequence[Step]) -> Counter[int]:

@@ -12,7 +12,7 @@ from typing import Final
 
 from steptune.core.errors import JobError, explain
 from steptune.envs.math.draws import Draws
-from steptune.envs.math.expressions import Expression, long_sum, pair, product, running_sum
+from steptune.envs.math.expressions import Expression, long_sum, pair, product, short_sum
 from steptune.envs.math.stories import product_story, sum_story
 
 VALIDATION_SHARE = 5
@@ -33,7 +33,7 @@ class Side(Enum):
 class Problem:
     """One question and its answer.
 
-    Example: ``Problem(text="3+8+5=", answer=16, demonstration="11,16#16", level=2)``.
+    Example: ``Problem(text="3+8+5=", answer=16, demonstration="11+5=16#16", level=2)``.
     """
 
     text: str
@@ -59,11 +59,14 @@ def _plain(make: Callable[[Draws], Expression]) -> Maker:
 
 MAKERS: Final[dict[int, tuple[Maker, ...]]] = {
     1: (_plain(pair),),
-    2: (_plain(running_sum),),
+    2: (_plain(short_sum),),
     3: (_plain(product), sum_story, product_story),
     4: (_plain(long_sum),),
 }
 """Kinds of problem at each level, equally likely."""
+
+AT_ONCE_LEVEL = 1
+"""Problems up to this level are demonstrated without working."""
 
 
 def train_problem(workload_seed: int, index: int, levels: Sequence[int]) -> Problem:
@@ -103,8 +106,9 @@ def _draw(draws: Draws, level: int, side: Side, seen: set[str]) -> Problem:
             continue
         if side is Side.VALIDATION:
             seen.add(expression.key)
-        demonstration = f"{expression.working}#{expression.answer}"
-        return Problem(text=text, answer=expression.answer, demonstration=demonstration, level=level)
+        return Problem(
+            text=text, answer=expression.answer, demonstration=_demonstrated(expression, text, level), level=level
+        )
     raise JobError(
         explain(
             f"`workload.levels` has too few distinct problems at level {level}",
@@ -113,6 +117,15 @@ def _draw(draws: Draws, level: int, side: Side, seen: set[str]) -> Problem:
             hint="lower `workload.num_validation` or add a level",
         )
     )
+
+
+def _demonstrated(expression: Expression, text: str, level: int) -> str:
+    """Return the working and the answer; a story is first written down as an expression."""
+    if level <= AT_ONCE_LEVEL:
+        return f"#{expression.answer}"
+    is_story = text != f"{expression.text}="
+    working = f"{expression.text}={expression.working}" if is_story else expression.working
+    return f"{working}#{expression.answer}"
 
 
 def _check_levels(levels: Sequence[int]) -> None:

@@ -8,9 +8,9 @@ from steptune.envs.math.expressions import (
     FACTOR_MIN,
     TERM_MAX,
     Expression,
-    product_key,
+    product_of,
     signed,
-    sum_key,
+    sum_of,
 )
 
 NAMES: Final = ("Ann", "Ben", "Eva", "Kim", "Leo", "Mia", "Sam", "Tom")
@@ -33,29 +33,19 @@ START_MIN, START_MAX = 10, 30
 def sum_story(draws: Draws) -> tuple[Expression, str]:
     """Draw ``Tom has 12 apples, buys 5 and loses 3. How many?`` with its expression."""
     start = draws.between(START_MIN, START_MAX)
-    first = signed(draws, min(start - 1, TERM_MAX))
-    middle = start + first
-    second = signed(draws, min(middle, TERM_MAX))
-    answer = middle + second
-    working = f"{start}{first:+d}={middle},{middle}{second:+d}={answer}"
-    expression = Expression(
-        text=f"{start}{first:+d}{second:+d}", key=sum_key([start, first, second]), working=working, answer=answer
-    )
+    first = signed(draws, TERM_MAX)
+    second = signed(draws, min(start + first, TERM_MAX))
     text = f"{draws.choice(NAMES)}{HAS}{start}{draws.choice(THINGS)}{THEN}{_told(draws, first)}{AND}"
-    return expression, f"{text}{_told(draws, second)}{QUESTION}"
+    return sum_of([start, first, second]), f"{text}{_told(draws, second)}{QUESTION}"
 
 
 def product_story(draws: Draws) -> tuple[Expression, str]:
     """Draw ``Tom has 4 boxes of 12 apples and loses 3. How many?`` with its expression."""
     boxes, size = draws.between(FACTOR_MIN, FACTOR_MAX), draws.between(FACTOR_MIN, FACTOR_MAX)
-    full = boxes * size
-    event = signed(draws, min(full, TERM_MAX))
-    answer = full + event
-    working = f"{boxes}*{size}={full},{full}{event:+d}={answer}"
-    key = product_key(boxes, size, event)
-    expression = Expression(text=f"{boxes}*{size}{event:+d}", key=key, working=working, answer=answer)
+    event = signed(draws, min(boxes * size, TERM_MAX))
     things = f"{boxes}{BOXES}{size}{draws.choice(THINGS)}"
-    return expression, f"{draws.choice(NAMES)}{HAS}{things}{AND}{_told(draws, event)}{QUESTION}"
+    text = f"{draws.choice(NAMES)}{HAS}{things}{AND}{_told(draws, event)}{QUESTION}"
+    return product_of(boxes, size, event), text
 
 
 def _told(draws: Draws, event: int) -> str:

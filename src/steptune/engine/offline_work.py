@@ -1,0 +1,58 @@
+"""Carries out the orders of `offline`. Needs torch."""
+
+from pathlib import Path
+
+import torch
+from pydantic import TypeAdapter
+
+from steptune.core.framework import ParityOutput
+from steptune.core.profile import CostCurve
+from steptune.engine.knobs import EngineKnobs
+from steptune.engine.orders import OfflineOrder, ProbeOrder, ReplayOrder, StartOrder
+from steptune.engine.parity import param_distance, replay
+from steptune.engine.probe import probe_trainer
+from steptune.engine.probe_rollout import probe_handover, probe_rollout
+from steptune.engine.sft import load_or_train
+
+COSTS: TypeAdapter[list[CostCurve]] = TypeAdapter(list[CostCurve])
+OUTPUTS: TypeAdapter[list[ParityOutput]] = TypeAdapter(list[ParityOutput])
+
+
+def carry_out(order: OfflineOrder) -> str:
+    """Return the order's result as text."""
+    match order:
+        case StartOrder():
+            return str(load_or_train(order.job, Path(order.cache_dir)))
+        case ProbeOrder():
+            return COSTS.dump_json(probe(order)).decode()
+        case ReplayOrder():
+            return OUTPUTS.dump_json(replay_all(order)).decode()
+
+
+def probe(order: ProbeOrder) -> list[CostCurve]:
+    """Measure every primitive under every setting that changes its cost."""
+    threads = range(1, order.job.devices.num_cores + 1)
+    return [
+        *probe_rollout(order.job, threads, ("fp32", "bf16")),
+        *probe_trainer(order.job, threads, ("fp32", "bf16")),
+        *probe_handover(order.job),
+    ]
+
+
+def replay_all(order: ReplayOrder) -> list[ParityOutput]:
+    """Replay every input in float32 from the SFT start, and measure its distance to the first.
+
+    Float32 whatever the settings say: parity is about the mathematics of layout, recomputation and
+    normalisation; a number format owes other proofs.
+    """
+    start = torch.load(order.start_path, weights_only=True)
+    folder = Path(order.folder)
+    outputs: list[ParityOutput] = []
+    for number, item in enumerate(order.inputs):
+        exact = EngineKnobs.model_validate(item.settings).model_copy(update={"train_dtype": "fp32"})
+        same = item.model_copy(update={"settings": exact.model_dump()})
+        outputs.append(replay(order.job, same, start, folder / f"params-{number}.pt"))
+    compared = [o.model_copy(update={"distance_to_first": param_distance(outputs[0], o)}) for o in outputs]
+    for output in outputs:
+        Path(output.params_path).unlink()
+    return compared

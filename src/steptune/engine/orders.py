@@ -1,0 +1,43 @@
+"""Orders for engine work that is no training run; `offline` carries them out in a process of its own."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
+
+from steptune.core.framework import ParityInput
+from steptune.core.job import JobSpec
+from steptune.core.records import Record
+
+
+class StartOrder(Record):
+    """Make sure that the SFT start is cached; writes its path."""
+
+    order: Literal["start"] = "start"
+    job: JobSpec
+    cache_dir: str
+    out_path: str
+
+
+class ProbeOrder(Record):
+    """Measure primitive costs; writes a list of cost curves."""
+
+    order: Literal["probe"] = "probe"
+    job: JobSpec
+    out_path: str
+
+
+class ReplayOrder(Record):
+    """Replay recorded batches through trainers; writes a list of parity outputs."""
+
+    order: Literal["replay"] = "replay"
+    job: JobSpec
+    inputs: tuple[ParityInput, ...]
+    start_path: str
+    """SFT start that the capturing run began with."""
+    folder: str
+    out_path: str
+
+
+OfflineOrder = Annotated[StartOrder | ProbeOrder | ReplayOrder, Field(discriminator="order")]
+
+ORDER: TypeAdapter[OfflineOrder] = TypeAdapter(OfflineOrder)

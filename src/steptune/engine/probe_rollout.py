@@ -1,0 +1,152 @@
+"""Primitive costs of the rollout and of the hand-over: decode and prefill curves, weights out and in.
+
+Runs the real engine on the job's own prompts with every completion forced to one length, so that a decode
+iteration always has the same number of rows. No candidate configuration is run.
+"""
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+
+import torch
+
+from steptune.core.job import JobSpec
+from steptune.core.knob import KnobValue
+from steptune.core.profile import CostCurve, CurvePoint
+from steptune.engine.knobs import DType, EngineKnobs
+from steptune.engine.model import Transformer, build_model
+from steptune.engine.produce import PAD, TOKENIZER, prompt_batch, rollout_engine
+from steptune.engine.rollout import RolloutEngine
+from steptune.engine.trainer import Trainer
+from steptune.engine.types import PromptBatch, RolloutBatch, RolloutTrace
+from steptune.engine.weights import SharedWeights, hand_over
+from steptune.envs.math.problems import train_problem
+
+PROBE_LENGTH = 12
+"""Forced completion length in tokens: about the mean of the example, so the cache is about as full."""
+
+NUM_REPEATS = 5
+"""Timed repetitions of which the median is taken, after one that is not timed."""
+
+ROW_FRACTIONS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 1.0)
+"""Batch sizes probed, as parts of the rollouts per step, besides a single row."""
+
+PROBE_ROWS = 8
+"""Rows scored at a hand-over between processes (`engine.loop.PROBE_ROWS`)."""
+
+
+def probe_rollout(job: JobSpec, thread_options: Sequence[int], dtype_options: Sequence[DType]) -> list[CostCurve]:
+    """Return decode (per iteration, by rows) and prefill (by prompt positions) curves."""
+    threads_before = torch.get_num_threads()
+    curves: list[CostCurve] = []
+    for threads in thread_options:
+        torch.set_num_threads(threads)
+        for dtype in dtype_options:
+            curves += _curves(job, threads, dtype)
+    torch.set_num_threads(threads_before)
+    return curves
+
+
+def probe_handover(job: JobSpec) -> list[CostCurve]:
+    """Return the cost of each way to hand weights over, the trainer's part and the rollout's."""
+    model = build_model(job.model, TOKENIZER.vocab_size, job.sft.seed)
+    knobs = EngineKnobs(compact_finished=True)
+    engine = rollout_engine(job, knobs)
+    trainer = Trainer(model, job.algorithm.model_copy(update={"kl_coef": 0.0, "num_updates": 1}), knobs, PAD)
+    rows = _probe_rows(job, engine)
+    shared = SharedWeights(model)
+    with tempfile.TemporaryDirectory() as folder:
+        inside = {m: _timed(lambda m=m: hand_over(m, model, engine, 1, Path(folder))) for m in ("copy", "file")}
+    score_s = _timed(lambda: _score(engine, rows, job))
+    probe_s = _timed(lambda: trainer.logprobs(rows, knobs.micro_batch_tokens))
+    write_s = _timed(lambda: shared.write(model.state_dict()))
+    load_s = _timed(lambda: engine.load(shared.tensors, 1))
+    half_file_s = inside["file"] / 2
+    return [
+        _once("handover", {"handover": "alias", "schedule": "sync"}, 0.0),
+        _once("handover", {"handover": "copy", "schedule": "sync"}, inside["copy"]),
+        _once("handover", {"handover": "file", "schedule": "sync"}, inside["file"]),
+        _once("handover", {"handover": "copy", "schedule": "one_step_off"}, write_s + probe_s),
+        _once("handover", {"handover": "file", "schedule": "one_step_off"}, half_file_s + probe_s),
+        _once("load", {"handover": "copy"}, load_s + score_s),
+        _once("load", {"handover": "file"}, half_file_s + score_s),
+    ]
+
+
+def _curves(job: JobSpec, threads: int, dtype: DType) -> list[CostCurve]:
+    when: dict[str, KnobValue] = {"rollout_threads": threads, "rollout_dtype": dtype}
+    engine = rollout_engine(job, EngineKnobs(rollout_dtype=dtype))
+    engine.load(_weights(job), 0)
+    decode: list[CurvePoint] = []
+    prefill: list[CurvePoint] = []
+    for rows in row_counts(job.algorithm.rollouts_per_step):
+        prompts = _prompts(job, rows)
+        traces = [_generate(engine, prompts, job) for _ in range(1 + NUM_REPEATS)][1:]
+        seconds = median(t.decode_s / t.decode_iterations for t in traces)
+        decode.append(CurvePoint(x=rows, seconds=seconds))
+        prefill.append(CurvePoint(x=traces[0].prefill_tokens, seconds=median(t.prefill_s for t in traces)))
+    return [
+        CostCurve(name="decode", when=when, unit="rows", points=tuple(decode)),
+        CostCurve(name="prefill", when=when, unit="tokens", points=tuple(prefill)),
+    ]
+
+
+def row_counts(rollouts_per_step: int) -> list[int]:
+    """Return the batch sizes to probe, in increasing order."""
+    return sorted({1, *(max(1, round(f * rollouts_per_step)) for f in ROW_FRACTIONS)})
+
+
+def _prompts(job: JobSpec, rows: int) -> PromptBatch:
+    workload = job.workload
+    texts = [train_problem(workload.seed, i, workload.levels).text for i in range(rows)]
+    return prompt_batch(texts, range(rows), group_size=1)
+
+
+def _generate(engine: RolloutEngine, prompts: PromptBatch, job: JobSpec) -> RolloutTrace:
+    lengths_B = torch.full((prompts.num_rows,), min(PROBE_LENGTH, job.algorithm.max_completion_len))
+    return engine.generate(
+        prompts,
+        max_completion_len=job.algorithm.max_completion_len,
+        temperature=job.algorithm.temperature,
+        seed=0,
+        forced_lengths_B=lengths_B,
+    )[1]
+
+
+def _probe_rows(job: JobSpec, engine: RolloutEngine) -> RolloutBatch:
+    engine.load(_weights(job), 0)
+    prompts = _prompts(job, PROBE_ROWS)
+    lengths_B = torch.full((PROBE_ROWS,), min(PROBE_LENGTH, job.algorithm.max_completion_len))
+    algorithm = job.algorithm
+    return engine.generate(
+        prompts,
+        max_completion_len=int(lengths_B[0]),
+        temperature=algorithm.temperature,
+        seed=0,
+        forced_lengths_B=lengths_B,
+    )[0]
+
+
+def _score(engine: RolloutEngine, rows: RolloutBatch, job: JobSpec) -> None:
+    engine.score(rows.prompts, rows.completion_BT, rows.lengths_B, temperature=job.algorithm.temperature)
+
+
+def _weights(job: JobSpec) -> dict[str, torch.Tensor]:
+    model: Transformer = build_model(job.model, TOKENIZER.vocab_size, job.sft.seed)
+    return model.state_dict()
+
+
+def _timed(work: Callable[[], object]) -> float:
+    work()
+    seconds: list[float] = []
+    for _ in range(NUM_REPEATS):
+        start = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - start)
+    return median(seconds)
+
+
+def _once(name: str, when: dict[str, KnobValue], seconds: float) -> CostCurve:
+    return CostCurve(name=name, when=when, unit="1", points=(CurvePoint(x=1, seconds=seconds),))

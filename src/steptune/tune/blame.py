@@ -1,0 +1,107 @@
+"""Which moves the failures so far blame. Pure.
+
+A trial carries several moves, so a failure accuses a *group*: the moves whose effect class the failed guard watches,
+or all of them where the label explains nothing (a wrong label is found out here) or the launch died. Each cause is
+a group test of its own::
+
+    accused {A B C D} -> at most half of it may be tried together -> {A B} passes: A, B are cleared of this cause
+                                                                  -> {C} fails:   one left, so C is banned
+
+The surprise: an INCONCLUSIVE guard that the change owes accuses as a FAIL does, for what cannot be guarded cannot be
+used. A reward test costs more than a whole search, so there every move of the blamed classes is banned at once.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from steptune.core.change import Change
+from steptune.core.event import TrialEnded
+from steptune.core.knob import Effect, KnobValue
+from steptune.core.trial import TrialState
+from steptune.core.verdict import Judgement, Verdict
+from steptune.decide.owed import OWED_AT_DECISION
+from steptune.propose.choose import guilty_moves
+from steptune.store.replay import SessionState
+
+Moves = frozenset[tuple[str, KnobValue]]
+"""Knob and new value of moves."""
+
+BLAMED: Mapping[str, frozenset[Effect]] = {
+    "mismatch": frozenset({Effect.PRECISION}),
+    "entropy": frozenset({Effect.PRECISION, Effect.STALENESS}),
+    "off_policy": frozenset({Effect.STALENESS}),
+    "update_parity": frozenset({Effect.NONE}),
+}
+"""Effect classes of the moves that a guard of a trial watches; a guard that is not listed watches all."""
+
+REWARD_BLAMES = frozenset({Effect.PRECISION, Effect.STALENESS})
+"""Effect classes that owe a reward test: a failed one blames them."""
+
+DIED = "died"
+"""Cause of launches that ended without a measurement."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Blame:
+    """``Blame(banned={("rollout_dtype", "int4")}, suspects=({("layout", "packed"), ("recompute", False)},))``."""
+
+    banned: Moves
+    """Found guilty: never tried again."""
+    suspects: tuple[Moves, ...]
+    """Groups with a cause not found yet: at most half of each may be tried together."""
+
+
+def blame(state: SessionState, effects: Mapping[str, Effect]) -> Blame:
+    """Return what the trials and reward tests in the journal blame."""
+    cleared: dict[str, set[tuple[str, KnobValue]]] = {}
+    for event in state.ended:
+        for cause in _passed(event):
+            cleared.setdefault(cause, set()).update(moves_of(event.trial.change))
+    groups = [
+        group - cleared.get(cause, set()) for event in state.ended for cause, group in accusations(event, effects)
+    ]
+    banned = frozenset(move for group in groups if len(group) == 1 for move in group) | _reward_guilty(state, effects)
+    return Blame(banned=banned, suspects=tuple(group for group in groups if group and not group & banned))
+
+
+def accusations(event: TrialEnded, effects: Mapping[str, Effect]) -> Iterator[tuple[str, Moves]]:
+    """Yield every cause for which ``event`` failed, with the moves it accuses."""
+    change = event.trial.change
+    if _is_dead(event):
+        yield DIED, moves_of(change)
+    for verdict in event.verdicts:
+        if verdict.judgement is Judgement.FAIL or _is_blind(event, verdict):
+            blamed = guilty_moves(change, effects, BLAMED.get(verdict.guard, frozenset()))
+            yield verdict.guard, blamed or moves_of(change)
+
+
+def moves_of(change: Change) -> Moves:
+    """Return the change's moves as (knob, new value) pairs."""
+    return frozenset((move.knob, move.new) for move in change.moves)
+
+
+def _passed(event: TrialEnded) -> list[str]:
+    passed = [verdict.guard for verdict in event.verdicts if verdict.judgement is Judgement.PASS]
+    return passed if _is_dead(event) else [DIED, *passed]
+
+
+def _is_dead(event: TrialEnded) -> bool:
+    return event.trial.state in (TrialState.OUT_OF_MEMORY, TrialState.FAILED)
+
+
+def _is_blind(event: TrialEnded, verdict: Verdict) -> bool:
+    """A stopped trial has too few steps for some guards; only its mismatch then means something: a limit broken."""
+    if verdict.judgement is not Judgement.INCONCLUSIVE:
+        return False
+    is_owed = verdict.guard in OWED_AT_DECISION.get(event.trial.change.effect, ())
+    return is_owed and (event.trial.state is TrialState.FINISHED or verdict.guard == "mismatch")
+
+
+def _reward_guilty(state: SessionState, effects: Mapping[str, Effect]) -> Moves:
+    changes = {event.trial.change.signature: event.trial.change for event in state.ended}
+    found: set[tuple[str, KnobValue]] = set()
+    for test in state.reward_tests:
+        failed = any(verdict.judgement is Judgement.FAIL for verdict in test.verdicts)
+        if failed and test.signature in changes:
+            found |= guilty_moves(changes[test.signature], effects, REWARD_BLAMES)
+    return frozenset(found)

@@ -1,0 +1,152 @@
+"""The forecaster's counts are the engine's counts."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from steptune.adapters.embedded.conflicts import conflicts
+from steptune.adapters.embedded.decode_plan import running_rows
+from steptune.adapters.embedded.framework import EmbeddedFramework, longest_prompt
+from steptune.adapters.embedded.knobs import knob_specs
+from steptune.adapters.embedded.render import render_job
+from steptune.adapters.embedded.work import WorkCounter
+from steptune.core.job import AlgorithmSpec, JobSpec, KnobsSpec, LimitsSpec
+from steptune.core.profile import SampledLengths
+from steptune.engine.knobs import EngineKnobs
+from steptune.engine.plan import plan_batch
+from steptune.store.job_file import load_job
+
+JOB = JobSpec(name="job", limits=LimitsSpec(max_staleness=1, allow_corrections=True))
+LENGTHS = SampledLengths(
+    prompt=tuple(6 + i % 5 for i in range(512)),
+    completion=tuple(3 + (7 * i) % 30 for i in range(512)),
+    rollouts_per_step=256,
+)
+
+
+def test_the_knob_table_has_exactly_the_engines_knobs() -> None:
+    assert {spec.name for spec in knob_specs(JOB)} == set(EngineKnobs.model_fields)
+
+
+def test_every_value_of_the_knob_table_is_one_the_engine_accepts() -> None:
+    for spec in knob_specs(JOB):
+        for value in spec.values:
+            EngineKnobs.model_validate({spec.name: value})
+
+
+@pytest.mark.parametrize("kind", ["default", "best_practice", "expert"])
+def test_every_baseline_sets_every_knob_once_and_can_run(kind: str, tmp_path: Path) -> None:
+    framework = EmbeddedFramework(cache_dir=tmp_path)
+    levers = framework.baseline(JOB, kind)  # type: ignore[arg-type]
+    settings = {lever.knob: lever.value for lever in levers}
+    assert len(levers) == len(settings) == len(EngineKnobs.model_fields)
+    assert conflicts(JOB, EngineKnobs.model_validate(settings)) == ()
+
+
+@given(
+    lengths=st.lists(st.integers(1, 20), min_size=1, max_size=40),
+    concurrency=st.none() | st.integers(1, 50),
+    continuous=st.booleans(),
+)
+@settings(max_examples=200, deadline=None)
+def test_decoding_produces_every_token_exactly_once(
+    lengths: list[int], concurrency: int | None, continuous: bool
+) -> None:
+    counts, admissions = running_rows(lengths, concurrency=concurrency, continuous=continuous)
+    row_iterations = sum(rows * count for rows, count in counts.items())
+    assert row_iterations >= sum(lengths)
+    if continuous:
+        assert row_iterations == sum(lengths)
+    assert max(counts) <= min(concurrency or len(lengths), len(lengths))
+    assert 1 <= admissions <= len(lengths)
+
+
+def test_waves_keep_finished_rows() -> None:
+    # two waves of two: max(1, 5) = 5 iterations with 2 rows, then 3 with 2
+    assert running_rows([1, 5, 3, 2], concurrency=2, continuous=False) == (Counter({2: 8}), 2)
+
+
+def test_planned_padding_is_the_trainers_own() -> None:
+    knobs = EngineKnobs(layout="padded", micro_batch_tokens=2048)
+    planned = WorkCounter(job=JOB, lengths=LENGTHS).planned(knobs)
+    plans = [
+        plan_batch(
+            LENGTHS.prompt[s : s + 256],
+            LENGTHS.completion[s : s + 256],
+            layout="padded",
+            token_budget=2048,
+            max_completion_len=JOB.algorithm.max_completion_len,
+            num_updates=1,
+            group_size=8,
+        )
+        for s in (0, 256)
+    ]
+    assert planned.padded_tokens == sum(plan.padded_tokens for plan in plans) / 2
+    assert planned.active_tokens == (sum(LENGTHS.prompt) + sum(LENGTHS.completion)) / 2
+    assert planned.padded_tokens > planned.active_tokens
+
+
+def test_packing_plans_no_padding() -> None:
+    planned = WorkCounter(job=JOB, lengths=LENGTHS).planned(EngineKnobs(layout="packed"))
+    assert planned.padded_tokens == planned.active_tokens
+
+
+def test_shared_prefill_plans_a_groups_prompt_once() -> None:
+    counter = WorkCounter(job=JOB, lengths=LENGTHS)
+    tokens = {
+        shared: sum(
+            i.x * i.count for i in counter.planned(EngineKnobs(share_prefill=shared)).items if i.curve == "prefill"
+        )
+        for shared in (False, True)
+    }
+    assert tokens[False] == 8 * tokens[True]
+
+
+def test_only_the_schedule_makes_lag() -> None:
+    counter = WorkCounter(job=JOB, lengths=LENGTHS)
+    assert counter.planned(EngineKnobs()).lag == 0
+    assert counter.planned(EngineKnobs(schedule="one_step_off", correction="tis")).lag == 1
+
+
+@pytest.mark.parametrize(
+    ("knobs", "reason"),
+    [
+        ({"handover": "alias", "rollout_dtype": "bf16"}, "number format"),
+        ({"schedule": "one_step_off", "correction": "tis", "handover": "alias", "rollout_threads": 1, "train_threads": 1}, "one process"),
+        ({"schedule": "one_step_off", "correction": "tis"}, "more threads"),
+        ({"schedule": "one_step_off", "rollout_threads": 1, "train_threads": 1}, "importance-sampling"),
+        ({"correction": "tis"}, "change the algorithm"),
+        ({"rollout_threads": 3}, "more threads"),
+    ],
+)
+def test_impossible_settings_say_why(knobs: dict[str, object], reason: str) -> None:
+    assert any(reason in text for text in conflicts(JOB, EngineKnobs.model_validate(knobs)))
+
+
+def test_limits_forbid_staleness_and_corrections() -> None:
+    off = EngineKnobs(schedule="one_step_off", correction="tis", rollout_threads=1, train_threads=1)
+    assert conflicts(JOB, off) == ()
+    assert any("max_staleness" in text for text in conflicts(JobSpec(name="strict"), off))
+    strict = JobSpec(name="strict", limits=LimitsSpec(max_staleness=1))
+    assert any("allow_corrections" in text for text in conflicts(strict, off))
+
+
+def test_several_updates_need_the_log_prob_pass() -> None:
+    job = JobSpec(name="job", algorithm=AlgorithmSpec(num_updates=2))
+    assert any("old-log-prob" in text for text in conflicts(job, EngineKnobs()))
+
+
+def test_a_rendered_job_reads_back_with_its_pins(tmp_path: Path) -> None:
+    settings = EngineKnobs(layout="packed", share_prefill=True).model_dump()
+    path = tmp_path / "tuned.toml"
+    path.write_text(render_job(JOB, settings))
+    again = load_job(path)
+    assert again.knobs == KnobsSpec(pin=settings)
+    assert again.model_copy(update={"knobs": JOB.knobs}) == JOB
+
+
+def test_the_longest_prompt_is_a_real_one() -> None:
+    assert 4 <= longest_prompt(JOB) <= 60

@@ -1,0 +1,153 @@
+"""The loop: time is conserved, versions move, data is as old as the schedule says, work is repeatable."""
+
+import json
+from pathlib import Path
+
+import pytest
+from loop_cases import small_job, small_loop
+
+from steptune.core.errors import TrialError
+from steptune.core.profile import SampledLengths
+from steptune.core.trial import Observation
+
+MAX_UNATTRIBUTED = 0.03
+"""Largest share of a role's wall time that may be in no span (issue: under 3 %)."""
+
+
+def busy_and_wait_s(step: Observation, role: str) -> float:
+    return sum(s.seconds for s in step.spans if s.role == role and "/" not in s.phase)
+
+
+@pytest.mark.parametrize("handover", ["alias", "copy", "file"])
+def test_every_role_of_a_synchronous_step_is_accounted_for(tmp_path: Path, handover: str) -> None:
+    loop = small_loop(small_job(), tmp_path, handover=handover)
+    steps = [loop.step() for _ in range(3)]
+    loop.close()
+    for role in ("trainer", "rollout", "environment"):
+        walls = sum(step.wall_by_role_s[role] for step in steps)
+        covered = sum(busy_and_wait_s(step, role) for step in steps)
+        assert covered <= walls * 1.001
+        # a step of this tiny job is ~20 ms, so a fixed 2 ms of bookkeeping is allowed besides the 3 %
+        assert covered >= walls * (1 - MAX_UNATTRIBUTED) - 3 * 0.002
+
+
+def test_children_of_a_phase_fit_inside_it(tmp_path: Path) -> None:
+    loop = small_loop(small_job(), tmp_path)
+    step = loop.step()
+    loop.close()
+    for parent in ("train", "rollout"):
+        whole = sum(s.seconds for s in step.spans if s.phase == parent and s.kind == "busy")
+        parts = sum(s.seconds for s in step.spans if s.phase.startswith(f"{parent}/"))
+        assert 0 < parts <= whole
+
+
+def test_the_version_counts_optimizer_updates(tmp_path: Path) -> None:
+    loop = small_loop(small_job(num_updates=2), tmp_path, logprob_batch_tokens=256)
+    versions = [loop.step().weight_version for _ in range(2)]
+    loop.close()
+    assert versions == [2, 4]
+
+
+def test_synchronous_data_has_no_lag_and_a_gap_of_rounding_only(tmp_path: Path) -> None:
+    loop = small_loop(small_job(), tmp_path, layout="packed", share_prefill=True, compact_finished=True)
+    steps = [loop.step() for _ in range(3)]
+    loop.close()
+    assert [step.lag_max for step in steps] == [0, 0, 0]
+    assert all(step.mismatch is not None and step.mismatch.k3 < 1e-9 for step in steps)
+
+
+def test_one_step_off_data_is_one_update_old_and_its_mismatch_is_probed(tmp_path: Path) -> None:
+    # random weights solve nothing; the overlong punishment makes rewards differ, so that weights move
+    job = small_job(lr=1e-2, overlong_buffer_len=11)
+    loop = small_loop(job, tmp_path, schedule="one_step_off", correction="tis")
+    steps = [loop.step() for _ in range(4)]
+    loop.close()
+    assert [step.lag_max for step in steps] == [0, 1, 1, 1]
+    # lag 1 at a large learning rate differs visibly, the same weights on both sides do not
+    assert all(step.off_policy[0].gap.k3 > 1e-7 for step in steps[1:])
+    probed = [step.mismatch for step in steps if step.mismatch is not None]
+    assert len(probed) == 3  # the first batch is fresh itself, the second was ordered before there was a probe
+    assert all(gap.k3 < 1e-9 for gap in probed)
+
+
+def test_one_step_off_trains_on_the_same_problems_in_the_same_order(tmp_path: Path) -> None:
+    lengths = []
+    for schedule, correction in (("sync", "none"), ("one_step_off", "tis")):
+        loop = small_loop(small_job(), tmp_path / schedule, schedule=schedule, correction=correction)
+        for _ in range(3):
+            loop.step()
+        lengths.append(loop.lengths().prompt)
+        loop.close()
+    assert lengths[0] == lengths[1]
+
+
+def test_the_same_seed_gives_the_same_losses(tmp_path: Path) -> None:
+    losses = []
+    for name in ("a", "b"):
+        loop = small_loop(small_job(), tmp_path / name)
+        losses.append([loop.step().loss for _ in range(3)])
+        loop.close()
+    assert losses[0] == losses[1]
+
+
+@pytest.mark.parametrize("schedule", ["sync", "one_step_off"])
+def test_forced_lengths_are_exact(tmp_path: Path, schedule: str) -> None:
+    forced = SampledLengths(prompt=(5,) * 32, completion=tuple(1 + i % 12 for i in range(32)), rollouts_per_step=16)
+    correction = "tis" if schedule == "one_step_off" else "none"
+    loop = small_loop(small_job(), tmp_path, forced=forced, schedule=schedule, correction=correction)
+    for _ in range(3):
+        loop.step()
+    lengths = loop.lengths().completion
+    loop.close()
+    # two recorded steps are repeated in turn: 1 2 1
+    assert lengths == forced.completion + forced.completion[:16]
+
+
+def test_a_paused_run_has_nothing_in_flight(tmp_path: Path) -> None:
+    loop = small_loop(small_job(), tmp_path, schedule="one_step_off", correction="tis")
+    loop.step()
+    loop.settle()
+    loop.settle()
+    assert not loop.source.remote.pipe.poll(0)  # type: ignore[union-attr]
+    assert loop.step().lag_max == 1
+    loop.close()
+
+
+def test_a_killed_worker_is_an_error_and_leaves_no_process(tmp_path: Path) -> None:
+    loop = small_loop(small_job(), tmp_path, schedule="one_step_off", correction="tis")
+    loop.step()
+    loop.settle()
+    worker = loop.source.remote.process  # type: ignore[union-attr]
+    worker.kill()
+    with pytest.raises(TrialError, match="died with exit code -9"):
+        loop.step()
+        loop.step()
+    loop.close()
+    assert not worker.is_alive()
+
+
+def test_dynamic_sampling_prefers_groups_that_teach(tmp_path: Path) -> None:
+    job = small_job(dynamic_sampling=True, max_sampling_rounds=3)
+    loop = small_loop(job, tmp_path)
+    step = loop.step()
+    loop.close()
+    # random weights solve nothing: three rounds are generated, 16 rollouts are trained on
+    assert step.num_rollouts == 16
+    assert step.decode_iterations > 12
+
+
+def test_events_are_written_as_lines_of_json(tmp_path: Path) -> None:
+    loop = small_loop(small_job(), tmp_path)
+    loop.step()
+    loop.close()
+    lines = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+    assert {line["phase"] for line in lines} >= {"rollout", "rollout/decode", "reward", "train", "train/backward"}
+    assert all(line["end_s"] >= line["start_s"] for line in lines)
+
+
+def test_batches_are_captured_for_the_replay(tmp_path: Path) -> None:
+    loop = small_loop(small_job(), tmp_path, capture_batches=2)
+    for _ in range(3):
+        loop.step()
+    loop.close()
+    assert len(list((tmp_path / "batches").glob("*.pt"))) == 2
