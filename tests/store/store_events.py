@@ -21,6 +21,7 @@ from steptune.core.event import (
     TrialEnded,
     TrialStarted,
     Waterfall,
+    WaterfallStep,
 )
 from steptune.core.forecast import Forecast
 from steptune.core.framework import Lever
@@ -149,6 +150,11 @@ def reward_tested() -> RewardTested:
     )
 
 
+def waterfall() -> Waterfall:
+    row = WaterfallStep(added=str(PACKED), step_time=estimate(0.7), ratio_to_previous=None, signature=PACKED.signature)
+    return Waterfall(rows=(row,), cost_wall_s=4.0, cost_device_s=8.0)
+
+
 def session() -> list[Event]:
     """A whole session: one trial finished, one killed, resumed and stopped, then the decision."""
     return [
@@ -166,7 +172,7 @@ def session() -> list[Event]:
         trial_ended(2, TrialState.STOPPED),
         reward_tested(),
         forecasted(1, "waterfall"),
-        Waterfall(rows=(), cost_wall_s=4.0, cost_device_s=8.0),
+        waterfall(),
         confirmed(),
         profiled("tuned"),
         decided(),

@@ -32,7 +32,7 @@ def test_a_whole_session_is_rebuilt() -> None:
     assert (state.running_numbers, state.ended_numbers) == ((), (1, 2))
     assert [event.trial.state for event in state.ended] == [TrialState.FINISHED, TrialState.STOPPED]
     assert len(state.reward_tests) == 1
-    assert state.waterfall is not None
+    assert len(state.waterfalls) == 1
     assert state.confirmed is not None
     assert state.confirmed.signature == PACKED.signature
     assert state.decision == decided().decision

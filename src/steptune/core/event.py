@@ -4,7 +4,9 @@
 
     SessionStarted -> Profiled(baseline) -> Diagnosed -> Proposed
         -> [ Forecasted -> TrialStarted -> TrialEnded ]*        one round per trial
-        -> RewardTested? -> Waterfall? -> Confirmed? -> Profiled(tuned)? -> Decided -> SessionEnded
+        -> [ Forecasted(waterfall)* -> Waterfall ]*             one per winner; trials may follow (pruning)
+        -> RewardTested*                                        trials may follow a failed one
+        -> Confirmed? -> Profiled(tuned)? -> Decided -> SessionEnded
 
 `SessionResumed` may stand anywhere after the start. A TrialStarted without TrialEnded was killed.
 """

@@ -122,8 +122,8 @@ def _trials(view: SessionView) -> dict[Target, Measurement]:
 
 
 def _waterfall(view: SessionView) -> dict[Target, Measurement]:
-    """Return the rows of the last waterfall; their signature, not their place, finds their forecast."""
-    rows = view.waterfalls[-1].rows if view.waterfalls else ()
+    """Return every row as first measured; its signature, not its place, finds its forecast."""
+    rows = [row for waterfall in reversed(view.waterfalls) for row in waterfall.rows]
     return {
         ("waterfall", 0, row.signature): Measurement(ratio=row.ratio_to_baseline, is_finished=True, cause="")
         for row in rows

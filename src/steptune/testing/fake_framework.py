@@ -17,13 +17,16 @@ from steptune.core.framework import LaunchSpec, Lever, ParityInput, ParityOutput
 from steptune.core.job import JobSpec
 from steptune.core.knob import KnobSpec, KnobValue, Settings
 from steptune.core.phase import Role
-from steptune.core.profile import CostCurve, CurvePoint, GapStats, Lengths, SampledLengths
+from steptune.core.profile import CostCurve, CurvePoint, GapStats, LagStats, Lengths, SampledLengths
 from steptune.core.trial import EvalResult, Observation, SpanTime
 from steptune.core.work import PlannedWork, WorkItem
-from steptune.testing.fake_space import COMPACTION, PACKING, FakeKnob, side_seconds
+from steptune.testing.fake_space import COMPACTION, PACKING, FakeKnob, is_one_step_off, side_seconds
 
 HEALTHY_K3 = 1e-6
 """k3 of an untouched fake run, in nats."""
+
+STALE_K3 = 1e-4
+"""k3 of a fake run against weights one update older, in nats."""
 
 START_ACCURACY = 0.45
 """Held-out accuracy of the fake's SFT start."""
@@ -70,20 +73,27 @@ class FakeFramework:
         )
 
     def conflicts(self, job: JobSpec, settings: Settings) -> tuple[str, ...]:
-        """Nothing conflicts."""
-        return ()
+        """Only staleness is ever in the way: it needs the owner's leave, and a correction, which needs it too."""
+        is_off, is_corrected = is_one_step_off(settings), settings.get("correction", "none") != "none"
+        reasons = (
+            (f"limits.max_staleness is {job.limits.max_staleness}", is_off and job.limits.max_staleness < 1),
+            ("limits.allow_corrections is false", is_corrected and not job.limits.allow_corrections),
+            ("one_step_off and a correction only go together", is_off != is_corrected),
+        )
+        return tuple(reason for reason, is_broken in reasons if is_broken)
 
     def planned_work(self, job: JobSpec, settings: Settings, lengths: Lengths) -> PlannedWork:
         """One item per side, priced by the curves of `probe_costs`."""
         rollout = _when(self.knob_table, settings, Role.ROLLOUT)
         train = _when(self.knob_table, settings, Role.TRAINER)
+        is_off = is_one_step_off(settings)
         return PlannedWork(
             items=(
                 WorkItem(role=Role.ROLLOUT, phase="rollout", curve="rollout", when=rollout, x=1, count=1),
                 WorkItem(role=Role.TRAINER, phase="train", curve="train", when=train, x=1, count=1),
             ),
-            schedule="sync",
-            lag=0,
+            schedule="one_step_off" if is_off else "sync",
+            lag=int(is_off),
             trainer_cores=2,
             rollout_cores=2,
             memory_bytes=1e6,
@@ -99,6 +109,7 @@ class FakeFramework:
         """Start a fake run, or fail as the settings demand."""
         self.launches += 1
         out_dir.mkdir(parents=True, exist_ok=True)
+        (out_dir / "spec.json").write_text(spec.model_dump_json() + "\n", encoding="utf-8")
         for knob in self.knob_table:
             failure = knob.fails_with.get(spec.settings[knob.name])
             if failure == "oom":
@@ -187,24 +198,27 @@ class FakeSession:
         broken = any(k.fails_with.get(settings[k.name]) == "nan" for k in knobs)
         k3 = max([HEALTHY_K3, *(k.mismatch_k3.get(settings[k.name], 0.0) for k in knobs)])
         self.step += 1
-        return _observation(self.step - 1, rollout_s, train_s, None if hidden else _gap(k3), broken, self._varies())
+        is_off = is_one_step_off(settings)
+        plain = _observation(self.step - 1, rollout_s, train_s, is_off)
+        update: dict[str, object] = {
+            "mismatch": None if hidden else _gap(k3),
+            "mixed_groups_frac": 0.6 if self.framework.learns else 0.0,
+            **({"grad_norm": math.nan, "loss": math.nan} if broken else {}),
+        }
+        return plain.model_copy(update=update)
 
-    def _varies(self) -> bool:
-        return self.framework.learns
 
-
-def _observation(
-    step: int, rollout_s: float, train_s: float, gap: GapStats | None, broken: bool, learns: bool
-) -> Observation:
-    seconds = rollout_s + train_s
+def _observation(step: int, rollout_s: float, train_s: float, is_off: bool) -> Observation:
+    """Return a healthy step."""
+    seconds = max(rollout_s, train_s) if is_off else rollout_s + train_s
     return Observation(
         step=step,
         step_time_s=seconds,
         wall_by_role_s={"trainer": seconds, "rollout": seconds},
         spans=(
             SpanTime(role="rollout", phase="rollout", kind="busy", seconds=rollout_s),
-            SpanTime(role="rollout", phase="train", kind="exposed_wait", seconds=train_s),
-            SpanTime(role="trainer", phase="rollout", kind="exposed_wait", seconds=rollout_s),
+            SpanTime(role="rollout", phase="train", kind="exposed_wait", seconds=seconds - rollout_s),
+            SpanTime(role="trainer", phase="rollout", kind="exposed_wait", seconds=seconds - train_s),
             SpanTime(role="trainer", phase="train", kind="busy", seconds=train_s),
         ),
         prompt_tokens=32,
@@ -216,12 +230,13 @@ def _observation(
         completion_len_max=16,
         truncated_frac=0.01,
         reward_mean=0.5,
-        mixed_groups_frac=0.6 if learns else 0.0,
+        mixed_groups_frac=0.6,
         entropy=1.0,
-        grad_norm=math.nan if broken else 1.0,
-        loss=math.nan if broken else 0.1,
-        mismatch=gap,
-        lag_max=0,
+        grad_norm=1.0,
+        loss=0.1,
+        mismatch=_gap(HEALTHY_K3),
+        off_policy=(LagStats(lag=1, gap=_gap(STALE_K3)),) if is_off else (),
+        lag_max=int(is_off),
         memory_peak_bytes=10**8,
         weight_version=step + 1,
     )

@@ -69,9 +69,7 @@ LAZY_ANSWERS = FakeKnob(
 )
 """Faster with a clean gap, but the model learns less."""
 
-PLACEBO = FakeKnob(
-    name="placebo", side=Role.TRAINER, factors={"off": 1.0, "on": 1.0}, believed={"off": 1.0, "on": 0.6}
-)
+PLACEBO = FakeKnob(name="placebo", side=Role.TRAINER, factors={"off": 1.0, "on": 1.0}, believed={"off": 1.0, "on": 0.6})
 """Forecast to help; does nothing."""
 
 SILENT = FakeKnob(
@@ -91,10 +89,22 @@ HALVED_GRADIENT = FakeKnob(
 )
 """A 'none' knob that changes the update."""
 
-HUNGRY = FakeKnob(
-    name="recompute", side=Role.TRAINER, factors={True: 1.0, False: 0.5}, fails_with={False: "oom"}
-)
+HUNGRY = FakeKnob(name="recompute", side=Role.TRAINER, factors={True: 1.0, False: 0.5}, fails_with={False: "oom"})
 """Forecast to help; runs out of memory."""
+
+CRASHING = FakeKnob(name="graph", side=Role.ROLLOUT, factors={False: 1.0, True: 0.7}, fails_with={True: "crash"})
+"""Forecast to help; dies at launch."""
+
+POISONED = FakeKnob(name="fused_norm", side=Role.TRAINER, factors={False: 1.0, True: 0.7}, fails_with={True: "nan"})
+"""Faster, but its loss and gradient norm are NaN."""
+
+SCHEDULE = FakeKnob(
+    name="schedule", side=Role.TRAINER, factors={"sync": 1.0, "one_step_off": 1.0}, effect=Effect.STALENESS
+)
+"""Overlaps the two sides, on weights one update old. Runs only with `CORRECTION`, under limits that allow both."""
+
+CORRECTION = FakeKnob(name="correction", side=Role.TRAINER, factors={"none": 1.0, "tis": 1.0}, effect=Effect.STALENESS)
+"""Weighs stale tokens; costs nothing here."""
 
 
 def best_settings(knobs: tuple[FakeKnob, ...], harmless: Settings) -> dict[str, KnobValue]:
@@ -107,10 +117,15 @@ def best_settings(knobs: tuple[FakeKnob, ...], harmless: Settings) -> dict[str, 
     return {**harmless, **{k.name: v for k, v in zip(free, best, strict=True)}}
 
 
-def seconds_of(knobs: tuple[FakeKnob, ...], settings: Settings, *, believed: bool = False) -> float:
-    """Return the synchronous step time of ``settings`` without noise."""
-    rollout, train = side_seconds(knobs, settings, believed=believed)
-    return rollout + train
+def seconds_of(knobs: tuple[FakeKnob, ...], settings: Settings) -> float:
+    """Return the step time of ``settings`` in virtual seconds, without noise."""
+    rollout, train = side_seconds(knobs, settings)
+    return max(rollout, train) if is_one_step_off(settings) else rollout + train
+
+
+def is_one_step_off(settings: Settings) -> bool:
+    """Return whether the two sides overlap."""
+    return settings.get("schedule") == "one_step_off"
 
 
 ROLLOUT_S = 0.6
@@ -120,9 +135,7 @@ TRAIN_S = 0.4
 """Seconds of the baseline's update (virtual)."""
 
 
-def side_seconds(
-    knobs: tuple[FakeKnob, ...], settings: Settings, *, believed: bool = False
-) -> tuple[float, float]:
+def side_seconds(knobs: tuple[FakeKnob, ...], settings: Settings, *, believed: bool = False) -> tuple[float, float]:
     """Return virtual seconds of (rollout, train) under ``settings``."""
     sides = {Role.ROLLOUT: ROLLOUT_S, Role.TRAINER: TRAIN_S}
     for knob in knobs:

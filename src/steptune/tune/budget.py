@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
 from typing import final
 
 from steptune.core.event import SessionResumed
@@ -53,11 +54,9 @@ def worked_s(entries: Sequence[Entry]) -> float:
 
     What a process did after its last entry is not known, and the time between a kill and its resume was not spent.
     """
-    total_s, started = 0.0, None
-    for entry, following in zip(entries, [*entries[1:], None], strict=True):
-        now = datetime.fromisoformat(entry.time)
-        started = now if started is None else started
-        if following is None or isinstance(following.body, SessionResumed):
-            total_s += max(0.0, (now - started).total_seconds())
-            started = None
+    total_s = 0.0
+    for before, entry in pairwise(entries):
+        if not isinstance(entry.body, SessionResumed):
+            passed = datetime.fromisoformat(entry.time) - datetime.fromisoformat(before.time)
+            total_s += max(0.0, passed.total_seconds())
     return total_s

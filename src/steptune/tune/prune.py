@@ -6,6 +6,7 @@ is tried like any other, against the baseline, and `search_state` prefers it onl
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from steptune.core.change import Change, Move
 from steptune.core.event import Waterfall
@@ -62,7 +63,7 @@ def idle_moves(waterfall: Waterfall, stages: Sequence[Change], band: float) -> l
     """Return the groups of moves whose row of the waterfall shows no gain above the noise band."""
     ratios = {row.signature: row.ratio_to_previous for row in waterfall.rows}
     idle: list[tuple[Move, ...]] = []
-    for before, stage in zip(stages, stages[1:], strict=False):
+    for before, stage in pairwise(stages):
         ratio = ratios.get(stage.signature)
         interval = None if ratio is None else interval_of(ratio)
         if interval is None:

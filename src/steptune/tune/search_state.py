@@ -71,7 +71,7 @@ def band_frac(state: SessionState) -> float:
 
 
 def _best(adopted: Sequence[TrialEnded], band: float) -> TrialEnded | None:
-    """Return, of the trials as fast as the fastest within the noise, the one with the lightest proof, then fewest moves."""
+    """Return, of the trials as fast as the fastest within the noise, the lightest to prove, then fewest moves."""
     if not adopted:
         return None
     slowest = min(_ratio_value(event) for event in adopted) * (1 + band)

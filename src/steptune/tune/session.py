@@ -43,7 +43,7 @@ MAX_ROUNDS = 6
 """Times the search may be taken up again after pruning or a failed reward test."""
 
 STEPS_AFTER_PRUNING = 60
-"""Baseline steps' worth of wall time kept for the confirmation alone (its plan has 22 per arm and 10 per natural arm)."""
+"""Baseline steps' worth of wall time kept for the confirmation alone (22 steps per arm, 10 per natural arm)."""
 
 STEPS_AFTER_SEARCH = 90
 """Baseline steps' worth of wall time kept for waterfall and confirmation (measured: 60 to 80)."""
