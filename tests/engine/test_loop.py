@@ -120,8 +120,7 @@ def test_a_killed_worker_is_an_error_and_leaves_no_process(tmp_path: Path) -> No
     worker = loop.source.remote.process  # type: ignore[union-attr]
     worker.kill()
     with pytest.raises(TrialError, match="died with exit code -9"):
-        loop.step()
-        loop.step()
+        [loop.step() for _ in range(2)]
     loop.close()
     assert not worker.is_alive()
 

@@ -11,7 +11,7 @@ from steptune.core.units import gib
 from steptune.tune.machine import cpu_name, torch_version
 
 MAX_QUIET_LOAD = 0.5
-"""One-minute load average per core above which timings are called noisy (a busy neighbour turned 3 % noise into 12 %)."""
+"""One-minute load average per core above which timings are called noisy (a neighbour turned 3 % noise into 12 %)."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -22,7 +22,9 @@ def run(args: argparse.Namespace) -> int:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     print(f"steptune   {__version__}, Python {sys.version.split()[0]}")
     print(f"machine    {cpu_name()}, {cores} cores, {gib(memory):.1f} GiB")
-    print(f"load       {load:.2f}: {'quiet enough' if load <= MAX_QUIET_LOAD * cores else 'noisy, expect wide intervals'}")
+    print(
+        f"load       {load:.2f}: {'quiet enough' if load <= MAX_QUIET_LOAD * cores else 'noisy, expect wide intervals'}"
+    )
     print(f"quotas     {_cpu_quota()}")
     print(f"cache      {cache_dir()}")
     print(f"torch      {torch or 'missing'}")

@@ -1,6 +1,7 @@
 """Entry point. Parsing knows every flag but imports no command, so `--help` answers at once.
 
-Data goes to stdout, talk to stderr. Exit codes: 0 fine, 1 a problem that is named, 2 a wrong call, 3 a check that failed.
+Data goes to stdout, talk to stderr. Exit codes: 0 fine, 1 a problem that is named, 2 a wrong call,
+3 a check that failed.
 """
 
 import argparse
@@ -37,7 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser with every command and flag."""
     parser = argparse.ArgumentParser(
-        prog="steptune", description="Faster RL post-training steps, with the evidence that training stayed inside your limits"
+        prog="steptune",
+        description="Faster RL post-training steps, with the evidence that training stayed inside your limits",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_tune(commands.add_parser("tune", help="profile, forecast, try, guard, decide, report"))
@@ -57,14 +59,18 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
 
 def _add_forecast(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="JOB|RUN", help="job file, or run folder with a profile")
-    parser.add_argument("--set", dest="settings", action="append", default=[], metavar="KNOB=VALUE", help="knob to change")
+    parser.add_argument(
+        "--set", dest="settings", action="append", default=[], metavar="KNOB=VALUE", help="knob to change"
+    )
     parser.add_argument("--json", action="store_true", help="print the forecast as JSON")
     parser.add_argument("--runs", default="runs", metavar="DIR", help="where run folders are kept (default: runs)")
 
 
 def _add_report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help="run folder")
-    parser.add_argument("--verify", action="store_true", help="check the hash chain and recompute forecasts and decisions")
+    parser.add_argument(
+        "--verify", action="store_true", help="check the hash chain and recompute forecasts and decisions"
+    )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
@@ -76,7 +82,12 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--set", dest="overrides", action="append", default=[], metavar="KEY=VALUE", help="override a key of the job file"
+        "--set",
+        dest="overrides",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="override a key of the job file",
     )
     parser.add_argument("--runs", default="runs", metavar="DIR", help="where run folders are kept (default: runs)")
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from steptune.cli.frameworks import framework_of
-from steptune.core.errors import JobError, StepTuneError, explain
 from steptune.cli.report_files import write_report
+from steptune.core.errors import JobError, StepTuneError, explain
 from steptune.store.job_file import load_job
 from steptune.store.run_folder import RunFolder
 from steptune.tune.session import TuneOptions, resume_session, start_session

@@ -30,7 +30,7 @@ from steptune.core.work import PlannedWork
 
 
 class Machine(Record):
-    """Where the session ran: ``Machine(cpu="Intel Xeon", num_cores=2, memory_bytes=25e9, python="3.11.7", torch="2.13.0+cpu")``."""
+    """Where the session ran: ``Machine(cpu="Intel Xeon", num_cores=2, memory_bytes=25e9, python="3.11.7", ...)``."""
 
     cpu: str
     num_cores: int

@@ -227,10 +227,7 @@ class Profile(Record):
     def busy(self, phase: str) -> float:
         """Busy seconds per step in ``phase``, all roles together."""
         return sum(
-            p.seconds.value
-            for role in self.roles
-            for p in role.phases
-            if p.phase == phase and p.kind is SpanKind.BUSY
+            p.seconds.value for role in self.roles for p in role.phases if p.phase == phase and p.kind is SpanKind.BUSY
         )
 
 

@@ -9,7 +9,9 @@ from steptune.core.records import Record
 
 
 class TrialState(StrEnum):
-    """Life of a trial::
+    """Life of a trial.
+
+    ::
 
         PLANNED --launch--> RUNNING --all blocks done--> FINISHED
                                |---- cannot win any more, or breaks a limit --> STOPPED

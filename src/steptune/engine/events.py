@@ -9,7 +9,7 @@ Clock: `time.perf_counter`, which on Linux is CLOCK_MONOTONIC and comparable bet
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +23,7 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Span:
-    """One stretch of time: ``Span(role=Role.ROLLOUT, phase="rollout/decode", kind=BUSY, start_s=3.1, end_s=3.4, step=7)``."""
+    """One stretch of time: ``Span(role=Role.ROLLOUT, phase="rollout/decode", start_s=3.1, end_s=3.4, ...)``."""
 
     role: Role
     phase: str
@@ -51,7 +51,7 @@ class Recorder:
     spans: list[Span] = field(default_factory=list[Span])
 
     @contextmanager
-    def span(self, role: Role, phase: str, kind: SpanKind = SpanKind.BUSY) -> Iterator[None]:
+    def span(self, role: Role, phase: str, kind: SpanKind = SpanKind.BUSY) -> Generator[None]:
         """Book the body's duration on ``role``, and as waiting on the process's other roles.
 
         Child phases and waits are booked on ``role`` alone: their time is inside somebody's top-level span.
@@ -69,9 +69,7 @@ class Recorder:
 
     def add(self, role: Role, phase: str, kind: SpanKind, start_s: float, end_s: float) -> None:
         """Book a stretch whose ends are already known."""
-        self.spans.append(
-            Span(role=role, phase=phase, kind=kind, start_s=start_s, end_s=end_s, step=self.step)
-        )
+        self.spans.append(Span(role=role, phase=phase, kind=kind, start_s=start_s, end_s=end_s, step=self.step))
 
     def take(self) -> list[Span]:
         """Return the collected spans, write them to the file and start afresh."""

@@ -120,7 +120,7 @@ class Loop:
         batch = supply.produced.batch
         self.prompt_lengths += batch.prompts.lengths_B.tolist()
         self.completion_lengths += batch.lengths_B.tolist()
-        walls = {role: seconds for role in self.recorder.roles}
+        walls: dict[str, float] = dict.fromkeys(self.recorder.roles, seconds)
         if supply.remote_wall_s is not None:
             walls |= {Role.ROLLOUT: supply.remote_wall_s, Role.ENVIRONMENT: supply.remote_wall_s}
         made = observation(
@@ -183,9 +183,7 @@ class _OffSource:
         spec = loop.spec
         loop.recorder.roles = (Role.TRAINER,)
         torch.set_num_threads(spec.knobs.train_threads)
-        self.remote = RemoteProducer(
-            worker_spec(spec.job, spec.knobs, spec.seed, spec.forced, spec.folder), loop.model
-        )
+        self.remote = RemoteProducer(worker_spec(spec.job, spec.knobs, spec.seed, spec.forced, spec.folder), loop.model)
         self.probe: RolloutBatch | None = None
         self.asked: tuple[RolloutBatch, Tensor] | None = None
         """Rows and trainer log-probs of the probe that the ordered batch will bring the answer to."""
@@ -240,5 +238,3 @@ class _OffSource:
 
     def close(self) -> None:
         self.remote.close()
-
-

@@ -21,8 +21,11 @@ def observation(
     probe_gap: GapStats | None,
     memory_bytes: int | None,
 ) -> Observation:
-    """Return the record of a step. The gap at equal weights is the training forward's where data is fresh,
-    the hand-over probe's where it is not; neither is ever made up."""
+    """Return the record of a step.
+
+    The gap at equal weights is the training forward's where data is fresh, the hand-over probe's where it is
+    not; neither is ever made up.
+    """
     batch = produced.batch
     lengths = batch.lengths_B
     fresh = next((lag.gap for lag in stats.gap_by_lag if lag.lag == 0), None)

@@ -185,8 +185,6 @@ def _serve(
     )
 
 
-def worker_spec(
-    job: JobSpec, knobs: EngineKnobs, seed: int, forced: SampledLengths | None, folder: Path
-) -> WorkerSpec:
+def worker_spec(job: JobSpec, knobs: EngineKnobs, seed: int, forced: SampledLengths | None, folder: Path) -> WorkerSpec:
     """Return the spec of a worker whose parent is this process."""
     return WorkerSpec(job=job, knobs=knobs, seed=seed, forced=forced, folder=folder, parent_pid=os.getpid())

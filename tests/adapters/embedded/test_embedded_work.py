@@ -115,7 +115,16 @@ def test_only_the_schedule_makes_lag() -> None:
     ("knobs", "reason"),
     [
         ({"handover": "alias", "rollout_dtype": "bf16"}, "number format"),
-        ({"schedule": "one_step_off", "correction": "tis", "handover": "alias", "rollout_threads": 1, "train_threads": 1}, "one process"),
+        (
+            {
+                "schedule": "one_step_off",
+                "correction": "tis",
+                "handover": "alias",
+                "rollout_threads": 1,
+                "train_threads": 1,
+            },
+            "one process",
+        ),
         ({"schedule": "one_step_off", "correction": "tis"}, "more threads"),
         ({"schedule": "one_step_off", "rollout_threads": 1, "train_threads": 1}, "importance-sampling"),
         ({"correction": "tis"}, "change the algorithm"),

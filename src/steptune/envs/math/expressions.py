@@ -5,20 +5,20 @@ Every expression is worked the same way, its leftmost operation first and the re
     7*8+5-3  =  56+5-3  =  61-3  =  58
 
 So one skill serves sums, products and stories, and long expressions have much longer workings than short ones.
-Only a pair is answered at once. Partial results stay at or above zero; the answer of a pair may be negative.
+Partial results stay at or above zero.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 from steptune.envs.math.draws import Draws
 
-PAIR_MAX = 50
-"""Largest operand of a pair (3,775 expressions, of which 755 are held out)."""
+START_MAX = 30
+"""Largest first operand of a pair or a story."""
 
 TERM_MAX = 9
-"""Largest term of a sum."""
+"""Largest term of a sum: what is left to learn is adding a digit to a number, and products of digits."""
 
 MIN_TERMS, MAX_TERMS = 3, 6
 """Terms of a sum. Each further term is half as likely as the one before: the long tail of lengths."""
@@ -29,40 +29,44 @@ LONG_TERM_MAX = 60
 MIN_LONG_TERMS, MAX_LONG_TERMS = 4, 5
 """Terms of a long sum."""
 
-FACTOR_MIN, FACTOR_MAX = 2, 12
+FACTOR_MIN, FACTOR_MAX = 2, 9
 """Factors of a product."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Expression:
-    """One sum: ``Expression(text="3+8-5", key="sum -5 3 8", working="11-5=6", answer=6)``."""
+    """One sum: ``Expression(key="sum -5 3 8", steps=("3+8-5", "11-5", "6"), answer=6)``."""
 
-    text: str
     key: str
     """The same for expressions that differ only in the order of commuting operands."""
-    working: str
-    """The expression after each operation, joined by ``=``; ends in the answer."""
+    steps: tuple[str, ...]
+    """The expression itself and after each operation; ends in the answer."""
     answer: int
+
+    @property
+    def text(self) -> str:
+        """The expression as it is asked for."""
+        return self.steps[0]
 
 
 def sum_of(terms: Sequence[int]) -> Expression:
     """Return the sum of two or more signed terms."""
     key = "sum " + " ".join(map(str, sorted(terms)))
-    totals = accumulate(terms[1:], initial=terms[0])
-    return Expression(text=chain(terms), key=key, working=_worked(totals, terms[1:]), answer=sum(terms))
+    totals = accumulate(terms)
+    steps = tuple(_chain([total, *terms[i + 1 :]]) for i, total in enumerate(totals))
+    return Expression(key=key, steps=steps, answer=sum(terms))
 
 
 def product_of(a: int, b: int, c: int) -> Expression:
     """Return a * b + c."""
-    key = f"product {min(a, b)} {max(a, b)} {c}"
-    working = f"{a * b}{c:+d}={a * b + c}"
-    return Expression(text=f"{a}*{b}{c:+d}", key=key, working=working, answer=a * b + c)
+    steps = (f"{a}*{b}{c:+d}", _chain([a * b, c]), f"{a * b + c}")
+    return Expression(key=f"product {min(a, b)} {max(a, b)} {c}", steps=steps, answer=a * b + c)
 
 
 def pair(draws: Draws) -> Expression:
-    """Draw a sum or difference of two numbers up to `PAIR_MAX`."""
-    a, b = draws.between(1, PAIR_MAX), draws.between(1, PAIR_MAX)
-    return sum_of([a, draws.choice((b, -b))])
+    """Draw a number and one digit, added or taken away."""
+    start = draws.between(1, START_MAX)
+    return sum_of([start, signed(draws, min(start, TERM_MAX))])
 
 
 def short_sum(draws: Draws) -> Expression:
@@ -89,11 +93,6 @@ def signed(draws: Draws, most: int) -> int:
     return draws.choice((1, -1)) * draws.between(1, most)
 
 
-def chain(terms: Sequence[int]) -> str:
-    """Return signed terms as text: ``3+8-5``."""
-    return f"{terms[0]}" + "".join(f"{term:+d}" for term in terms[1:])
-
-
 def _terms(draws: Draws, num_terms: int, term_max: int) -> list[int]:
     """Draw terms, half of them subtracted where the running total allows it."""
     terms = [draws.between(1, term_max)]
@@ -103,6 +102,6 @@ def _terms(draws: Draws, num_terms: int, term_max: int) -> list[int]:
     return terms
 
 
-def _worked(totals: Iterable[int], rest: Sequence[int]) -> str:
-    left = [chain([total, *rest[done:]]) for done, total in enumerate(totals)]
-    return "=".join(left[1:])
+def _chain(terms: Sequence[int]) -> str:
+    """Return signed terms as text: ``3+8-5``."""
+    return f"{terms[0]}" + "".join(f"{term:+d}" for term in terms[1:])

@@ -5,7 +5,7 @@ ignored) decides which side a problem belongs to, so `3+8`, `8+3` and a story ab
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -13,10 +13,10 @@ from typing import Final
 from steptune.core.errors import JobError, explain
 from steptune.envs.math.draws import Draws
 from steptune.envs.math.expressions import Expression, long_sum, pair, product, short_sum
-from steptune.envs.math.stories import product_story, sum_story
+from steptune.envs.math.stories import pair_story, product_story, sum_story
 
 VALIDATION_SHARE = 5
-"""One expression in this many belongs to validation: enough for 2,000 distinct problems at every level."""
+"""One expression in this many belongs to validation: enough for 2,000 distinct texts at every level from 1 to 3."""
 
 MAX_DRAWS = 2000
 """Draws for one problem before its level is called exhausted; a fresh side needs about 5."""
@@ -33,14 +33,14 @@ class Side(Enum):
 class Problem:
     """One question and its answer.
 
-    Example: ``Problem(text="3+8+5=", answer=16, demonstration="11+5=16#16", level=2)``.
+    Example: ``Problem(text="3+8+5=", answer=16, demonstration="11+5#16", level=2)``.
     """
 
     text: str
     """The prompt."""
     answer: int
     demonstration: str
-    """A worked completion that ends in ``#`` and the answer."""
+    """A worked completion; its last step is marked by ``#`` as the answer."""
     level: int
     """1 (a pair) to 4 (long sums)."""
 
@@ -58,15 +58,12 @@ def _plain(make: Callable[[Draws], Expression]) -> Maker:
 
 
 MAKERS: Final[dict[int, tuple[Maker, ...]]] = {
-    1: (_plain(pair),),
+    1: (_plain(pair), pair_story),
     2: (_plain(short_sum),),
     3: (_plain(product), sum_story, product_story),
     4: (_plain(long_sum),),
 }
 """Kinds of problem at each level, equally likely."""
-
-AT_ONCE_LEVEL = 1
-"""Problems up to this level are demonstrated without working."""
 
 
 def train_problem(workload_seed: int, index: int, levels: Sequence[int]) -> Problem:
@@ -77,20 +74,22 @@ def train_problem(workload_seed: int, index: int, levels: Sequence[int]) -> Prob
     """
     _check_levels(levels)
     draws = Draws(workload_seed, Side.TRAIN.value, index)
-    return _draw(draws, draws.choice(levels), Side.TRAIN, set())
+    return _draw(draws, draws.choice(levels), Side.TRAIN, ())
 
 
 def validation_problems(num: int, seed: int, levels: Sequence[int]) -> tuple[Problem, ...]:
-    """Return ``num`` distinct validation problems, levels taking turns.
+    """Return ``num`` validation problems of distinct text, levels taking turns.
 
     Raises:
         JobError: a level does not exist, or has fewer distinct validation problems than asked for.
     """
     _check_levels(levels)
-    seen: set[str] = set()
-    return tuple(
-        _draw(Draws(seed, Side.VALIDATION.value, i), levels[i % len(levels)], Side.VALIDATION, seen) for i in range(num)
-    )
+    found: dict[str, Problem] = {}
+    for i in range(num):
+        draws = Draws(seed, Side.VALIDATION.value, i)
+        problem = _draw(draws, levels[i % len(levels)], Side.VALIDATION, found.keys())
+        found[problem.text] = problem
+    return tuple(found.values())
 
 
 def side_of(key: str) -> Side:
@@ -99,16 +98,12 @@ def side_of(key: str) -> Side:
     return Side.VALIDATION if int.from_bytes(digest[:8], "big") % VALIDATION_SHARE == 0 else Side.TRAIN
 
 
-def _draw(draws: Draws, level: int, side: Side, seen: set[str]) -> Problem:
+def _draw(draws: Draws, level: int, side: Side, seen: Collection[str]) -> Problem:
     for _ in range(MAX_DRAWS):
         expression, text = draws.choice(MAKERS[level])(draws)
-        if side_of(expression.key) is not side or expression.key in seen:
-            continue
-        if side is Side.VALIDATION:
-            seen.add(expression.key)
-        return Problem(
-            text=text, answer=expression.answer, demonstration=_demonstrated(expression, text, level), level=level
-        )
+        if side_of(expression.key) is side and text not in seen:
+            demonstration = _demonstrated(expression, text)
+            return Problem(text=text, answer=expression.answer, demonstration=demonstration, level=level)
     raise JobError(
         explain(
             f"`workload.levels` has too few distinct problems at level {level}",
@@ -119,13 +114,10 @@ def _draw(draws: Draws, level: int, side: Side, seen: set[str]) -> Problem:
     )
 
 
-def _demonstrated(expression: Expression, text: str, level: int) -> str:
-    """Return the working and the answer; a story is first written down as an expression."""
-    if level <= AT_ONCE_LEVEL:
-        return f"#{expression.answer}"
-    is_story = text != f"{expression.text}="
-    working = f"{expression.text}={expression.working}" if is_story else expression.working
-    return f"{working}#{expression.answer}"
+def _demonstrated(expression: Expression, text: str) -> str:
+    """Return the working with its end marked as the answer; a story is first written down as an expression."""
+    is_plain = text == f"{expression.text}="
+    return f"{'='.join(expression.steps[is_plain:-1])}#{expression.answer}"
 
 
 def _check_levels(levels: Sequence[int]) -> None:

@@ -6,6 +6,7 @@ from steptune.envs.math.draws import Draws
 from steptune.envs.math.expressions import (
     FACTOR_MAX,
     FACTOR_MIN,
+    START_MAX,
     TERM_MAX,
     Expression,
     product_of,
@@ -26,8 +27,15 @@ QUESTION: Final = ". How many?"
 STORY_PIECES: Final = (*NAMES, *THINGS, *GAINS, *LOSSES, HAS, BOXES, THEN, AND, QUESTION)
 """Every phrase a story is made of, as the tokenizer knows it."""
 
-START_MIN, START_MAX = 10, 30
-"""Things a story starts with."""
+START_MIN = 10
+"""Things a story of two events starts with at least: more than the first event can take away."""
+
+
+def pair_story(draws: Draws) -> tuple[Expression, str]:
+    """Draw ``Tom has 12 apples and buys 5. How many?`` with its expression."""
+    start = draws.between(1, START_MAX)
+    event = signed(draws, min(start, TERM_MAX))
+    return sum_of([start, event]), f"{_opening(draws, start)}{AND}{_told(draws, event)}{QUESTION}"
 
 
 def sum_story(draws: Draws) -> tuple[Expression, str]:
@@ -35,17 +43,20 @@ def sum_story(draws: Draws) -> tuple[Expression, str]:
     start = draws.between(START_MIN, START_MAX)
     first = signed(draws, TERM_MAX)
     second = signed(draws, min(start + first, TERM_MAX))
-    text = f"{draws.choice(NAMES)}{HAS}{start}{draws.choice(THINGS)}{THEN}{_told(draws, first)}{AND}"
-    return sum_of([start, first, second]), f"{text}{_told(draws, second)}{QUESTION}"
+    events = f"{THEN}{_told(draws, first)}{AND}{_told(draws, second)}"
+    return sum_of([start, first, second]), f"{_opening(draws, start)}{events}{QUESTION}"
 
 
 def product_story(draws: Draws) -> tuple[Expression, str]:
-    """Draw ``Tom has 4 boxes of 12 apples and loses 3. How many?`` with its expression."""
+    """Draw ``Tom has 4 boxes of 6 apples and loses 3. How many?`` with its expression."""
     boxes, size = draws.between(FACTOR_MIN, FACTOR_MAX), draws.between(FACTOR_MIN, FACTOR_MAX)
     event = signed(draws, min(boxes * size, TERM_MAX))
-    things = f"{boxes}{BOXES}{size}{draws.choice(THINGS)}"
-    text = f"{draws.choice(NAMES)}{HAS}{things}{AND}{_told(draws, event)}{QUESTION}"
-    return product_of(boxes, size, event), text
+    opening = _opening(draws, f"{boxes}{BOXES}{size}")
+    return product_of(boxes, size, event), f"{opening}{AND}{_told(draws, event)}{QUESTION}"
+
+
+def _opening(draws: Draws, amount: int | str) -> str:
+    return f"{draws.choice(NAMES)}{HAS}{amount}{draws.choice(THINGS)}"
 
 
 def _told(draws: Draws, event: int) -> str:
