@@ -101,9 +101,32 @@ def _setting(text: str, specs: dict[str, KnobSpec]) -> tuple[str, KnobValue]:
     if value in ("off", "none") and None in specs[name].values:
         return name, None
     try:
-        return name, json.loads(value)
+        parsed = json.loads(value)
     except json.JSONDecodeError:
-        return name, value
+        parsed = value
+    return name, _checked(specs[name], parsed)
+
+
+def _checked(spec: KnobSpec, value: object) -> KnobValue:
+    """Return ``value`` if the knob takes it: one of its values, or any size where its values are sizes.
+
+    Raises:
+        JobError: it does not.
+    """
+    if (
+        isinstance(value, int)
+        and not isinstance(value, bool)
+        and value > 0
+        and any(type(v) is int for v in spec.values)
+    ):
+        return value
+    for known in spec.values:
+        if known == value and isinstance(known, bool) == isinstance(value, bool):
+            return known
+    allowed = ", ".join(f"`{'off' if v is None else json.dumps(v).strip(chr(34))}`" for v in spec.values)
+    words = [v for v in spec.values if isinstance(v, str)]
+    close = nearest(str(value), words) if words else f"use one of {allowed}"
+    raise JobError(explain(f"`{spec.name}` has no such value", got=f"`{value}`", allowed=allowed, hint=close))
 
 
 def _text(profile: Profile, forecast: Forecast, against: tuple[str, ...]) -> str:

@@ -1,0 +1,76 @@
+import argparse
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from steptune.cli.main import build_parser, main
+
+FLAGS = {
+    "tune": ["--advise-only", "--help", "--resume", "--runs", "--set", "job"],
+    "forecast": ["--help", "--json", "--runs", "--set", "target"],
+    "report": ["--help", "--json", "--verify", "run"],
+    "train": ["--help", "--runs", "--set", "--steps", "job"],
+    "doctor": ["--help"],
+}
+"""What users have in their scripts. A flag may be added here; none is removed or renamed without a reason to them."""
+
+HEAVY = ("torch", "pydantic", "numpy", "psutil")
+
+
+def commands() -> dict[str, argparse.ArgumentParser]:
+    (group,) = [a for a in build_parser()._actions if isinstance(a, argparse._SubParsersAction)]
+    return dict(group.choices)
+
+
+def test_commands_and_flags_are_the_documented_ones() -> None:
+    found = {
+        name: sorted(option for action in parser._actions for option in (action.option_strings[-1:] or [action.dest]))
+        for name, parser in commands().items()
+    }
+    assert found == FLAGS
+
+
+def test_every_flag_is_explained_without_a_full_stop() -> None:
+    for parser in commands().values():
+        for action in parser._actions:
+            assert action.help, action
+            assert not action.help.endswith(".")
+
+
+@pytest.mark.parametrize("argv", [["--help"], *([command, "--help"] for command in FLAGS)], ids=" ".join)
+def test_help_exits_with_zero(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as leaving:
+        main(argv)
+    assert leaving.value.code == 0
+    assert "usage: steptune" in capsys.readouterr().out
+
+
+def test_help_of_every_command_loads_nothing_heavy() -> None:
+    code = f"""
+import contextlib, io, json, sys
+from steptune.cli.main import main
+for argv in {[["--help"], *([command, "--help"] for command in FLAGS)]!r}:
+    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
+        main(argv)
+print(json.dumps(sorted(sys.modules)))
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    loaded = json.loads(ran.stdout)
+    assert [name for name in loaded if name.split(".")[0] in HEAVY] == []
+    assert sorted(name for name in loaded if name.startswith("steptune")) == [
+        "steptune",
+        "steptune.cli",
+        "steptune.cli.main",
+    ]
+
+
+@pytest.mark.parametrize("argv", [[], ["tun"], ["tune", "--resum"], ["report"], ["train", "job", "--steps", "many"]])
+def test_a_wrong_call_exits_with_two(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as leaving:
+        main(argv)
+    assert leaving.value.code == 2
+    assert "usage: steptune" in capsys.readouterr().err
