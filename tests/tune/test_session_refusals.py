@@ -82,6 +82,14 @@ def test_a_limit_that_nothing_can_meet_is_refused(limits: LimitsSpec, what: str,
     assert what in refused(LimitError, tmp_path, (PACKING,), job_of(limits=limits))
 
 
+def test_a_gap_that_is_nan_is_below_no_limit(tmp_path: Path) -> None:
+    broken = FakeKnob(
+        name="dtype", side=Role.ROLLOUT, factors={"bad": 1.0, "good": 0.9}, mismatch_k3={"bad": float("inf")}
+    )
+    text = refused(HealthError, tmp_path, (broken,))
+    assert "rollout-trainer gap is not a number, got k3 inf" in text
+
+
 def test_pins_that_break_a_limit_are_refused_before_a_folder_is_made(tmp_path: Path) -> None:
     job = job_of(pin={"schedule": "one_step_off", "correction": "tis"})
     text = refused(LimitError, tmp_path, (PACKING, SCHEDULE, CORRECTION), job)

@@ -26,10 +26,12 @@ def duration_text(seconds: float) -> str:
     >>> duration_text(0.0421), duration_text(7.25), duration_text(203), duration_text(32400)
     ('42 ms', '7.25 s', '3 m 23 s', '9 h 00 m')
     """
-    if seconds < 1:
+    if round(seconds * MS_PER_S) < MS_PER_S:
         return f"{seconds * MS_PER_S:.0f} ms"
-    if seconds < 60:
+    if round(seconds, 2) < 60:
         return f"{seconds:.2f} s"
-    if seconds < 3600:
-        return f"{int(seconds // 60)} m {int(seconds % 60):02d} s"
-    return f"{int(seconds // 3600)} h {int(seconds % 3600 // 60):02d} m"
+    minutes, rest_s = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} m {rest_s:02d} s"
+    hours, rest_m = divmod(round(seconds / 60), 60)
+    return f"{hours} h {rest_m:02d} m"

@@ -105,19 +105,23 @@ def work_signature(job: JobSpec) -> WorkSignature:
 
 
 def median_gap(gaps: Sequence[GapStats | None]) -> GapStats | None:
-    """Return the field-wise median over steps, None when no step measured it."""
+    """Return the field-wise median over steps (largest for `max_abs`), None when no step measured it.
+
+    A field that is NaN in one step is NaN here: neither a median nor a maximum would keep it.
+    """
     known = [gap for gap in gaps if gap is not None]
     if not known:
         return None
 
     def mid(field: Callable[[GapStats], float]) -> float:
-        return median(field(gap) for gap in known)
+        values = [field(gap) for gap in known]
+        return math.nan if any(map(math.isnan, values)) else median(values)
 
     return GapStats(
         k1=mid(lambda g: g.k1),
         k3=mid(lambda g: g.k3),
         mean_abs=mid(lambda g: g.mean_abs),
-        max_abs=max(g.max_abs for g in known),
+        max_abs=math.nan if any(math.isnan(g.max_abs) for g in known) else max(g.max_abs for g in known),
         mult_prob_error=mid(lambda g: g.mult_prob_error),
         ess_frac=mid(lambda g: g.ess_frac),
         num_tokens=sum(g.num_tokens for g in known),

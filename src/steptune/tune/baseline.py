@@ -1,5 +1,6 @@
 """First stage of a session: profile the baseline, refuse what cannot be tuned, name the bottlenecks."""
 
+import math
 import os
 import time
 from dataclasses import replace
@@ -92,8 +93,18 @@ def check_limits(context: Context, profile: Profile) -> None:
 
     Raises:
         LimitError: names the limit, the baseline's value and what would hold.
+        HealthError: the gap that a limit is about is NaN or infinite.
     """
     limits, mismatch = context.job.limits, profile.mismatch
+    if mismatch is not None and not math.isfinite(mismatch.k3):
+        raise HealthError(
+            explain(
+                "the baseline's rollout-trainer gap is not a number",
+                got=f"k3 {mismatch.k3}",
+                allowed="a finite gap",
+                hint="find the step whose log-probs are NaN or infinite, then tune",
+            )
+        )
     if mismatch is not None and mismatch.k3 > limits.max_mismatch_k3:
         raise LimitError(
             explain(
