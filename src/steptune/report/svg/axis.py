@@ -11,8 +11,15 @@ PAD_PERCENT = 1.5
 MAX_TICKS = 5
 """Labels that fit side by side on a phone of 380 px."""
 
+MIN_RELATIVE_WIDTH = 1e-9
+"""Width of an axis, as a part of its largest value, below which its values are one: floats could not be told apart."""
+
 NICE_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 """Tick distances people read easily, times a power of ten."""
+
+
+MIN_VALUE = 1e-200
+"""Magnitude below which a value is drawn as zero: steps between ticks would be subnormal."""
 
 
 @final
@@ -43,7 +50,8 @@ def axis_over(values: Iterable[float | None], *, from_zero: bool) -> Axis:
     if from_zero:
         known.append(0.0)
     low, high = min(known, default=0.0), max(known, default=1.0)
-    if high <= low:
-        return Axis(low=low, high=low + (abs(low) or 1.0))
+    largest = max(abs(low), abs(high))
+    if high - low <= MIN_RELATIVE_WIDTH * largest or largest < MIN_VALUE:
+        return Axis(low=low, high=low + (largest if largest >= MIN_VALUE else 1.0))
     room = 0.0 if from_zero else 0.04 * (high - low)
     return Axis(low=low - room, high=high + room)
