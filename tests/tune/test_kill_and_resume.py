@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from killed_session import SPACES
 
-from steptune.core.event import Event, SessionEnded, SessionResumed, TrialEnded
+from steptune.core.event import Event, Forecasted, SessionEnded, SessionResumed, TrialEnded
+from steptune.core.records import canonical_json
 from steptune.store.journal import read_journal
 from steptune.store.replay import fold
 from steptune.store.run_folder import RunFolder
@@ -126,6 +127,9 @@ def test_a_session_killed_ten_times_loses_and_repeats_nothing(
     assert NUM_KILLS // 2 <= sum(isinstance(event, SessionResumed) for event in events) <= NUM_KILLS
     assert _whole_lines(run_folder(killed))[: len(lines)] == lines
     assert files.items() <= contents(killed, ended).items(), "a file of a finished trial changed"
+
+    forecasts = [canonical_json(event) for event in events if isinstance(event, Forecasted)]
+    assert len(set(forecasts)) == len(forecasts), "a forecast was written twice"
 
     ours, theirs = fold(events), fold(events_of(undisturbed))
     assert ours.decision is not None

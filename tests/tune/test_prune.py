@@ -91,11 +91,22 @@ def test_idle_is_what_does_not_beat_the_noise_in_its_own_row() -> None:
         row(stages[3], 0.985, 0.988, 0.991),  # surely below 1, but inside a band of 2 %
         row(stages[4], 1.10, 1.20, 1.30),  # slower
     )
-    assert idle_knobs(*rows, stages=stages) == [["b"], ["c"], ["d"]]
+    assert idle_knobs(*rows, stages=stages) == [["d"], ["b"], ["c"]]
+
+
+def test_small_gains_that_add_up_to_more_than_the_noise_are_kept() -> None:
+    stages = [NOTHING, stage("a"), stage("a", "b"), stage("a", "b", "c")]
+    rows = tuple(
+        row(each, value - 0.03, value, value + 0.03)
+        for each, value in zip(stages[1:], (0.975, 0.98, 0.97), strict=True)
+    )
+    # each reaches 1 alone; b and a together 0.98 x 0.975 = 0.956, up to 0.956 x 1.044 = 0.997;
+    # with c 0.927, up to 0.927 x 1.054 = 0.977: surely a gain above a band of 2 %
+    assert idle_knobs(*rows, stages=stages) == [["b"], ["a"]]
 
 
 def test_levers_that_were_added_together_go_together() -> None:
-    stages = [NOTHING, stage("a"), stage("a", "schedule", "correction")]
+    stages = [NOTHING, stage("a"), stage("a", "correction", "schedule")]
     rows = (row(stages[1], 0.7, 0.75, 0.8), row(stages[2], 0.9, 1.0, 1.1))
     assert idle_knobs(*rows, stages=stages) == [["correction", "schedule"]]
 

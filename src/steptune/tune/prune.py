@@ -4,6 +4,7 @@ A combination wins as a whole, so a lever that does nothing can ride along. The 
 is tried like any other, against the baseline, and `search_state` prefers it only where it is as fast within the noise.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -32,8 +33,8 @@ def prune(context: Context, space: Space, found: SearchState, reserve_s: float) 
         measured = measured_waterfall(context, found)
     assert measured is not None, "it was just measured"
     waterfall, whole = measured
-    idle = idle_moves(waterfall, waterfall_stages(context, space, whole), band_frac(context.state))
-    index = _slimmest(context, space, winner, idle)
+    band = band_frac(context.state)
+    index = _slimmest(context, space, winner, idle_moves(waterfall, waterfall_stages(context, space, whole), band))
     if index is None or not found.is_open(space.proposal.changes[index]):
         return found
     change = space.proposal.changes[index]
@@ -60,9 +61,13 @@ def measured_waterfall(context: Context, found: SearchState) -> tuple[Waterfall,
 
 
 def idle_moves(waterfall: Waterfall, stages: Sequence[Change], band: float) -> list[tuple[Move, ...]]:
-    """Return the groups of moves whose row of the waterfall shows no gain above the noise band."""
+    """Return the groups of moves whose rows of the waterfall show no gain above the noise band, most useless first.
+
+    Nor may they together: a group is left out of the list where the product of the ratios, with the intervals
+    added in quadrature on the log scale, would lie wholly below the band.
+    """
     ratios = {row.signature: row.ratio_to_previous for row in waterfall.rows}
-    idle: list[tuple[Move, ...]] = []
+    idle: list[tuple[float, float, tuple[Move, ...]]] = []
     for before, stage in pairwise(stages):
         ratio = ratios.get(stage.signature)
         interval = None if ratio is None else interval_of(ratio)
@@ -70,8 +75,15 @@ def idle_moves(waterfall: Waterfall, stages: Sequence[Change], band: float) -> l
             continue
         value, low, high = interval
         if judge_gain(value=value, low=low, high=high, band_frac=band) is not Gain.WINS:
-            idle.append(tuple(move for move in stage.moves if move not in before.moves))
-    return idle
+            moves = tuple(move for move in stage.moves if move not in before.moves)
+            idle.append((math.log(value), math.log(high / value), moves))
+    dropped: list[tuple[Move, ...]] = []
+    gain, spread = 0.0, 0.0
+    for log_ratio, upper, moves in sorted(idle, key=lambda group: -group[0]):
+        if gain + log_ratio + math.hypot(spread, upper) >= math.log1p(-band):
+            gain, spread = gain + log_ratio, math.hypot(spread, upper)
+            dropped.append(moves)
+    return dropped
 
 
 def _slimmest(context: Context, space: Space, winner: Change, idle: Sequence[tuple[Move, ...]]) -> int | None:
