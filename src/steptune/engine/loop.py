@@ -90,7 +90,8 @@ class Loop:
         with recorder.span(Role.TRAINER, "advantage"):
             scored = score(supply.produced, self.spec.job.algorithm)
         if self.step_index < self.spec.capture_batches:
-            save_batch(self.spec.folder / "batches", self.step_index, scored)
+            with recorder.span(Role.TRAINER, "checkpoint"):
+                save_batch(self.spec.folder / "batches", self.step_index, scored)
         prepared = self.trainer.prepare(scored, recorder)
         with recorder.span(Role.TRAINER, "train"):
             stats = self.trainer.update(prepared, weights_version=self.version, recorder=recorder)

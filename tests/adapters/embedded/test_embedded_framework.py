@@ -1,0 +1,103 @@
+"""The embedded engine keeps the framework contract, with real processes on a job that runs in milliseconds."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from steptune.adapters.embedded.framework import EmbeddedFramework
+from steptune.adapters.embedded.orphans import stop_marked
+from steptune.adapters.embedded.session import EngineSession
+from steptune.core.errors import TrialError
+from steptune.core.framework import LaunchSpec, ParityInput
+from steptune.core.job import AlgorithmSpec, DenseModel, JobSpec, LimitsSpec, MathWorkload, SftSpec
+from steptune.testing.framework_contract import CHECKS, LIVE_CHECKS, Check, Subject
+
+JOB = JobSpec(
+    name="small",
+    model=DenseModel(num_layers=2, d_model=32, num_heads=2, num_kv_heads=1, d_ff=64),
+    workload=MathWorkload(levels=(1,), num_validation=50),
+    sft=SftSpec(num_steps=150, batch_size=32),
+    # the overlong punishment makes rewards differ even where a weak model solves nothing
+    algorithm=AlgorithmSpec(prompts_per_step=4, group_size=4, max_completion_len=16, overlong_buffer_len=12),
+    limits=LimitsSpec(max_staleness=1, allow_corrections=True),
+)
+
+
+@pytest.fixture(scope="module")
+def framework(tmp_path_factory: pytest.TempPathFactory) -> EmbeddedFramework:
+    return EmbeddedFramework(cache_dir=tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture
+def session(framework: EmbeddedFramework, tmp_path: Path) -> Iterator[EngineSession]:
+    settings = {lever.knob: lever.value for lever in framework.baseline(JOB, "expert")}
+    session = framework.launch(JOB, LaunchSpec(settings=settings, seed=1), tmp_path / "run")
+    yield session
+    session.close()
+
+
+@pytest.mark.parametrize("check", CHECKS.values(), ids=lambda check: check.__name__)
+def test_the_embedded_framework_keeps_the_contract(
+    check: Check, framework: EmbeddedFramework, tmp_path: Path
+) -> None:
+    check(Subject(framework=framework, job=JOB, folder=tmp_path))
+
+
+@pytest.mark.parametrize("check", LIVE_CHECKS.values(), ids=lambda check: check.__name__)
+def test_live_runs_of_the_embedded_framework_keep_the_contract(
+    check: Check, framework: EmbeddedFramework, tmp_path: Path
+) -> None:
+    check(Subject(framework=framework, job=JOB, folder=tmp_path))
+
+
+def test_a_killed_run_says_so_and_can_be_closed(session: EngineSession) -> None:
+    session.run_steps(1)
+    os.kill(session.process.pid, signal.SIGKILL)
+    with pytest.raises(TrialError, match="died with exit code -9"):
+        session.run_steps(1)
+    session.close()
+
+
+def test_settings_the_engine_refuses_are_an_error_with_the_cause(
+    framework: EmbeddedFramework, tmp_path: Path
+) -> None:
+    settings = {lever.knob: lever.value for lever in framework.baseline(JOB, "expert")}
+    broken = LaunchSpec(settings={**settings, "handover": "alias", "rollout_dtype": "bf16"}, seed=1)
+    session = framework.launch(JOB, broken, tmp_path / "run")
+    with pytest.raises(TrialError, match="handover"):
+        session.run_steps(1)
+    session.close()
+
+
+def test_processes_of_a_killed_session_are_found_by_their_mark(session: EngineSession) -> None:
+    session.run_steps(1)
+    stopped = stop_marked(str(session.folder.resolve()))
+    assert session.process.pid in stopped
+    assert session.process.wait(5) == -signal.SIGKILL
+
+
+def test_layout_and_recomputation_move_an_update_no_further_than_a_reshuffle(
+    framework: EmbeddedFramework, tmp_path: Path
+) -> None:
+    settings = {lever.knob: lever.value for lever in framework.baseline(JOB, "expert")}
+    session = framework.launch(JOB, LaunchSpec(settings=settings, seed=1, capture_batches=2), tmp_path / "run")
+    session.run_steps(2)
+    session.close()
+    batches = str(tmp_path / "run" / "batches")
+    other = {**settings, "layout": "padded", "recompute": True, "micro_batch_tokens": 64}
+    first, same, *shuffled = framework.replay_updates(
+        JOB,
+        [
+            ParityInput(settings=settings, batches_dir=batches),
+            ParityInput(settings=other, batches_dir=batches),
+            *(ParityInput(settings=settings, batches_dir=batches, shuffle_seed=seed) for seed in (1, 2)),
+        ],
+        tmp_path / "replay",
+    )
+    band = [item.distance_to_first for item in shuffled]
+    assert first.distance_to_first == 0
+    assert same.distance_to_first is not None
+    assert same.distance_to_first < 10 * max(distance for distance in band if distance is not None)
