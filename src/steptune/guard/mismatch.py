@@ -35,8 +35,8 @@ MAX_GROWTH_FRAC = 0.25
 MIN_GROWTH_LEVEL_FRAC = 0.01
 """Growth counts from this part of the limit up: rounding noise that doubles is still rounding noise."""
 
-MAX_CHANCE = 0.05
-"""One-sided p value above which a rise is chance."""
+MAX_CHANCE = 0.005
+"""One-sided p value above which a rise is chance: eight trials a session then raise a false alarm in 4 %."""
 
 
 def check_mismatch(
