@@ -31,7 +31,10 @@ def with_sft(**changes: float) -> JobSpec:
 
 def test_the_loss_falls_on_problems_never_seen_twice() -> None:
     losses: list[float] = []
-    sft_train(with_sft(num_steps=60, batch_size=32, lr=2e-2), lambda _done, _all, loss: losses.append(loss))
+    sft_train(
+        with_sft(num_steps=60, batch_size=32, lr=1e-2, label_smoothing=0.0),
+        lambda _done, _all, loss: losses.append(loss),
+    )
     assert losses[0] == pytest.approx(math.log(MathTokenizer().vocab_size), rel=0.05)  # knows nothing
     assert losses[-1] < 0.7 * losses[0]
 
@@ -39,6 +42,19 @@ def test_the_loss_falls_on_problems_never_seen_twice() -> None:
 def test_the_same_job_gives_the_same_start() -> None:
     assert same(sft_train(JOB), sft_train(JOB))
     assert not same(sft_train(JOB), sft_train(with_sft(seed=2)))
+
+
+def test_label_smoothing_leaves_the_policy_less_certain() -> None:
+    @torch.no_grad()
+    def mean_top_probability(label_smoothing: float) -> float:
+        model = build_model(TINY, MathTokenizer().vocab_size, seed=1)
+        with torch.enable_grad():
+            model.load_state_dict(sft_train(with_sft(num_steps=60, lr=1e-2, label_smoothing=label_smoothing)))
+        inputs = demonstration_inputs(demonstrated_problems(JOB, 99))
+        logits = model.logits(model.hidden(inputs.tokens_N, inputs.positions_N, inputs.attend)[inputs.predict_C])
+        return float(logits.softmax(-1).max(-1).values.mean())
+
+    assert mean_top_probability(0.4) < 0.8 * mean_top_probability(0.0)
 
 
 def test_progress_counts_up_to_the_end() -> None:
@@ -53,13 +69,13 @@ def test_no_steps_return_the_fresh_model() -> None:
 
 
 def test_only_completion_tokens_are_targets() -> None:
-    problem = Problem(text="3+8+5=", answer=16, demonstration="11,16#16", level=2)
+    problem = Problem(text="3+8+5?", answer=16, demonstration="3+8=11+5#16", level=2)
     tokenizer = MathTokenizer()
     inputs = demonstration_inputs([problem])
-    assert tokenizer.decode(inputs.target_C.tolist()) == "11,16#16"
+    assert tokenizer.decode(inputs.target_C.tolist()) == "3+8=11+5#16"
     assert inputs.target_C[-1] == tokenizer.eos_id
     # BOS and six prompt tokens: the last of them, position 6, predicts the first target
-    assert inputs.predict_C.tolist() == list(range(6, 15))
+    assert inputs.predict_C.tolist() == list(range(6, 18))
 
 
 def test_packed_demonstrations_have_the_loss_of_each_alone() -> None:
@@ -96,7 +112,8 @@ def test_the_key_changes_with_what_decides_the_weights_and_nothing_else(monkeypa
     assert sft_key(JobSpec.model_validate({**dump, "workload": {"levels": (1, 2), "num_validation": 7}})) == base
     assert sft_key(JobSpec.model_validate({**dump, "workload": {"levels": (1,)}})) != base
     assert sft_key(JobSpec.model_validate({**dump, "model": {}})) != base
-    assert sft_key(with_sft(lr=1e-3)) != base
+    assert sft_key(with_sft(lr=5e-3)) != base
+    assert sft_key(with_sft(label_smoothing=0.0)) != base
     monkeypatch.setattr(torch, "__version__", "0.0")
     assert sft_key(JOB) != base
 

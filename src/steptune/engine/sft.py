@@ -24,13 +24,13 @@ from steptune.engine.model import Transformer, build_model
 from steptune.envs.math.tokenizer import MathTokenizer
 
 Progress = Callable[[int, int, float], None]
-"""Called after every step with (steps done, steps in all, loss in nats per token)."""
+"""Called after every step with (steps done, steps in all, smoothed loss in nats per token)."""
 
 State = dict[str, Tensor]
 """A model's float32 `state_dict`."""
 
 WARMUP_STEPS = 20
-"""Steps of linear warm-up; without it AdamW at 2e-3 diverges on some seeds."""
+"""Steps of linear warm-up: AdamW's first steps are all noise."""
 
 FINAL_LR_FRAC = 0.1
 """Learning rate at the end of the cosine, as a part of `sft.lr`."""
@@ -143,7 +143,8 @@ def lr_frac(step: int, num_steps: int) -> float:
 def _step(model: Transformer, optimizer: torch.optim.Optimizer, job: JobSpec, step: int) -> float:
     inputs = demonstration_inputs(demonstrated_problems(job, step))
     hidden_ND = model.hidden(inputs.tokens_N, inputs.positions_N, inputs.attend)
-    loss = F.cross_entropy(model.logits(hidden_ND[inputs.predict_C]), inputs.target_C)
+    logits_CV = model.logits(hidden_ND[inputs.predict_C])
+    loss = F.cross_entropy(logits_CV, inputs.target_C, label_smoothing=job.sft.label_smoothing)
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), MAX_GRAD_NORM)
     optimizer.step()

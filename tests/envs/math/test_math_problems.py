@@ -1,5 +1,8 @@
 """The problem stream: determinism, disjoint sides, sound workings."""
 
+import re
+from collections.abc import Iterable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,12 +10,13 @@ from hypothesis import strategies as st
 from steptune.core.errors import JobError
 from steptune.envs.math import problems
 from steptune.envs.math.draws import Draws
-from steptune.envs.math.expressions import MAX_TERMS, product_of, sum_key, sum_of
-from steptune.envs.math.problems import MAKERS, Side, side_of, train_problem, validation_problems
+from steptune.envs.math.expressions import MAX_TERMS, MIN_TERMS, product_of, sum_of
+from steptune.envs.math.problems import MAKERS, Problem, Side, side_of, train_problem, validation_problems
+from steptune.envs.math.stories import sum_story
 from steptune.envs.math.tokenizer import MathTokenizer
 
 ALL_LEVELS = tuple(MAKERS)
-MAX_DEMONSTRATION_TOKENS = 36
+MAX_DEMONSTRATION_TOKENS = 38
 
 
 def test_a_problem_depends_on_seed_index_and_levels_alone() -> None:
@@ -24,9 +28,9 @@ def test_a_problem_depends_on_seed_index_and_levels_alone() -> None:
 def test_the_stream_is_pinned() -> None:
     # Changing these texts changes every cached SFT start and every recorded run.
     assert [train_problem(1, i, (1, 2, 3)).text for i in range(3)] == [
-        "6+17+8-3=",
-        "26+90=",
-        "41+77=",
+        "8-1+9+1?",
+        "5+3?",
+        "29+7?",
     ]
 
 
@@ -43,32 +47,55 @@ def test_validation_problems_are_distinct_and_take_turns_over_levels() -> None:
 
 
 @pytest.mark.parametrize("level", ALL_LEVELS)
-def test_no_text_is_on_both_sides(level: int) -> None:
-    train = {train_problem(1, i, (level,)).text for i in range(3000)}
-    held_out = {problem.text for problem in validation_problems(500, 1, (level,))}
-    assert not train & held_out
+def test_no_expression_is_on_both_sides(level: int) -> None:
+    def expressions(texts: Iterable[Problem]) -> set[str]:
+        # 7*8=56-5#51 names its operands whatever the story is called: 7, 8, -5
+        return {re.sub(r"=\d+|#-?\d+", " ", problem.demonstration) for problem in texts}
+
+    train = expressions(train_problem(1, i, (level,)) for i in range(3000))
+    assert not train & expressions(validation_problems(500, 1, (level,)))
 
 
-def test_expressions_that_commute_share_a_side() -> None:
-    assert sum_key([3, 8, -5]) == sum_key([8, -5, 3])
-    assert sum_key([3, -8]) != sum_key([8, -3])
+def test_expressions_that_commute_are_one() -> None:
+    assert sum_of([3, 8, -5]).key == sum_of([8, -5, 3]).key
+    assert sum_of([3, -8]).key != sum_of([8, -3]).key
     assert product_of(7, 24, 5).key == product_of(24, 7, 5).key
+    assert product_of(7, 24, 5).key != product_of(7, 24, -5).key
+
+
+def test_a_story_is_on_the_side_of_its_expression() -> None:
+    draws = Draws(1)
+    for _ in range(50):
+        expression, text = sum_story(draws)
+        start, first, second = (int(term) for term in re.findall(r"[+-]?\d+", expression.text))
+        assert expression.key == sum_of([start, first, second]).key
+        assert [abs(first), abs(second)] == [int(n) for n in re.findall(r"\d+", text)][1:]
 
 
 def test_about_one_expression_in_five_is_held_out() -> None:
-    sides = [side_of(sum_key([a, b])) for a in range(1, 60) for b in range(a, 60)]
+    sides = [side_of(sum_of([a, b]).key) for a in range(1, 60) for b in range(a, 60)]
     assert 0.17 < sides.count(Side.VALIDATION) / len(sides) < 0.23
 
 
-def test_running_totals_are_worked_step_by_step() -> None:
-    assert sum_of([3, 8, 5, 9]).working == "11,16,25"
-    assert sum_of([3, 8, 5, 9]).text == "3+8+5+9"
-    assert sum_of([3, -8]).working == ""
+def test_an_expression_is_worked_one_operation_at_a_time() -> None:
+    # 3 + 8 = 11, 11 - 5 = 6, 6 + 9 = 15
+    assert sum_of([3, 8, -5, 9]).working == "3+8=11-5=6+9"
+    assert sum_of([3, 8, -5, 9]).text == "3+8-5+9"
+    assert sum_of([3, 8]).working == "3+8"
+    # 7 * 8 = 56, 56 - 5 = 51
+    assert product_of(7, 8, -5).working == "7*8=56-5"
+    assert product_of(7, 8, -5).answer == 51
 
 
-def test_products_are_worked_through_tens_and_units() -> None:
-    # 7 * 24 = 7 * 20 + 7 * 4 = 140 + 28 = 168, and 5 more
-    assert product_of(7, 24, 5).working == "140+28,168,173"
+@pytest.mark.parametrize("level", ALL_LEVELS)
+def test_every_step_of_a_working_is_true_and_none_is_negative(level: int) -> None:
+    for i in range(300):
+        # 3+8=11-5#6 holds 3+8=11 and 11-5#6
+        steps = re.findall(r"(?=(?<!\d)(\d+)([-+*])(\d+)[=#](\d+))", train_problem(1, i, (level,)).demonstration)
+        assert steps
+        for left, operation, right, outcome in steps:
+            a, b = int(left), int(right)
+            assert {"+": a + b, "-": a - b, "*": a * b}[operation] == int(outcome) >= 0
 
 
 @pytest.mark.parametrize("level", ALL_LEVELS)
@@ -79,18 +106,13 @@ def test_lengths_vary_up_to_the_token_limit(level: int) -> None:
     assert len(set(lengths)) > 2
 
 
-def test_difficulty_and_mean_length_rise_with_the_level() -> None:
-    tokenizer = MathTokenizer()
-
-    def mean_length(level: int) -> float:
-        texts = [train_problem(1, i, (level,)).demonstration for i in range(300)]
-        return sum(len(tokenizer.encode(text)) for text in texts) / 300
-
-    means = [mean_length(level) for level in ALL_LEVELS]
-    assert means == sorted(means)
-    # a long tail: one problem in 32 of level 2 has the most terms
-    signs = [train_problem(1, i, (2,)).text.count("+") + train_problem(1, i, (2,)).text.count("-") for i in range(600)]
-    assert signs.count(2) > 4 * signs.count(MAX_TERMS - 1) > 0
+def test_the_longer_the_rarer() -> None:
+    texts = [train_problem(1, i, (2,)).text for i in range(2000)]
+    num_terms = [1 + text.count("+") + text.count("-") for text in texts]
+    counts = [num_terms.count(n) for n in range(MIN_TERMS, MAX_TERMS + 1)]
+    # half as many each time: 1000, 500, 250, 125, 62 and 62 expected
+    assert counts[0] > 1.5 * counts[1] > 2 * counts[2] > 2.5 * counts[3]
+    assert counts[-1] > 30
 
 
 def test_an_unknown_level_is_refused_with_a_hint() -> None:
@@ -101,9 +123,9 @@ def test_an_unknown_level_is_refused_with_a_hint() -> None:
 
 
 def test_an_exhausted_level_is_refused_with_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(problems, "MAX_DRAWS", 200)
+    monkeypatch.setattr(problems, "MAX_DRAWS", 50)
     with pytest.raises(JobError, match="too few distinct problems at level 1"):
-        validation_problems(4000, 1, (1,))
+        validation_problems(40_000, 1, (1,))
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=3), st.integers(1, 10**6))

@@ -19,7 +19,7 @@ def test_every_problem_survives_the_round_trip(level: int) -> None:
         assert TOKENIZER.decode(TOKENIZER.encode_completion(problem.demonstration)) == problem.demonstration
 
 
-@given(st.text(alphabet="0123456789+-*=,#", max_size=40))
+@given(st.text(alphabet="0123456789+-*=?#", max_size=40))
 def test_any_arithmetic_text_survives_the_round_trip(text: str) -> None:
     assert TOKENIZER.decode(TOKENIZER.encode(text)) == text
 
@@ -31,7 +31,7 @@ def test_decoding_never_fails(ids: list[int]) -> None:
 
 
 def test_specials_frame_the_text_and_read_as_nothing() -> None:
-    assert TOKENIZER.encode_prompt("1+2=")[0] == TOKENIZER.bos_id
+    assert TOKENIZER.encode_prompt("1+2?")[0] == TOKENIZER.bos_id
     assert TOKENIZER.encode_completion("#3")[-1] == TOKENIZER.eos_id
     assert TOKENIZER.decode([TOKENIZER.pad_id, TOKENIZER.bos_id, TOKENIZER.eos_id]) == ""
 

@@ -11,14 +11,14 @@ from steptune.envs.math.verify import MAX_DIGITS, final_answer, reward, validate
 
 @pytest.mark.parametrize(
     ("completion", "answer"),
-    [("#7", 7), ("#007", 7), ("11,16#16", 16), ("#-29", -29), ("#-0", 0), ("#1#2", 2)],
+    [("#7", 7), ("#007", 7), ("3+8=11+5#16", 16), ("#-29", -29), ("#-0", 0), ("#1#2", 2)],
 )
 def test_a_right_answer_earns_one(completion: str, answer: int) -> None:
     assert reward(completion, answer) == 1.0
 
 
 @pytest.mark.parametrize(
-    "completion", ["", "7", "#", "#-", "#--7", "#7,", "#7 ", "#7\n", "7#", "#+7", "#7-", "#7#", "#=7", "#٧", "#7.0"]
+    "completion", ["", "7", "#", "#-", "#--7", "#7?", "#7 ", "#7\n", "7#", "#+7", "#7-", "#7#", "#=7", "#٧", "#7.0"]
 )
 def test_anything_but_the_marked_integer_at_the_end_earns_nothing(completion: str) -> None:
     assert reward(completion, 7) == 0.0

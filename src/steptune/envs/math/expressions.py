@@ -1,11 +1,12 @@
-"""The sums behind the problems: text, canonical key, worked steps and answer of one expression.
+"""The sums behind the problems: text, canonical key, working and answer of one expression.
 
-Every expression is worked the same way, its leftmost operation first and the rest copied::
+Every expression is worked the same way, one operation at a time, with the result carried over to the next::
 
-    7*8+5-3  =  56+5-3  =  61-3  =  58
+    7*8+5-3   is worked as   7*8=56+5=61-3#58
 
-So one skill serves sums, products and stories, and long expressions have much longer workings than short ones.
-Partial results stay at or above zero.
+Each result stands right behind its operands, so one local skill serves sums, products and stories; an earlier
+format (the whole rest copied at every step) learnt one-digit addition several times slower. A working grows
+by about five tokens per term: that is the long tail of completion lengths. No partial result is below zero.
 """
 
 from collections.abc import Sequence
@@ -20,13 +21,13 @@ START_MAX = 30
 TERM_MAX = 9
 """Largest term of a sum: what is left to learn is adding a digit to a number, and products of digits."""
 
-MIN_TERMS, MAX_TERMS = 3, 6
+MIN_TERMS, MAX_TERMS = 3, 8
 """Terms of a sum. Each further term is half as likely as the one before: the long tail of lengths."""
 
 LONG_TERM_MAX = 60
 """Largest term of a long sum."""
 
-MIN_LONG_TERMS, MAX_LONG_TERMS = 4, 5
+MIN_LONG_TERMS, MAX_LONG_TERMS = 4, 6
 """Terms of a long sum."""
 
 FACTOR_MIN, FACTOR_MAX = 2, 9
@@ -35,32 +36,27 @@ FACTOR_MIN, FACTOR_MAX = 2, 9
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Expression:
-    """One sum: ``Expression(key="sum -5 3 8", steps=("3+8-5", "11-5", "6"), answer=6)``."""
+    """One sum: ``Expression(text="3+8-5", key="sum -5 3 8", working="3+8=11-5", answer=6)``."""
 
+    text: str
     key: str
     """The same for expressions that differ only in the order of commuting operands."""
-    steps: tuple[str, ...]
-    """The expression itself and after each operation; ends in the answer."""
+    working: str
+    """Every operation; the result of the last one is the answer."""
     answer: int
-
-    @property
-    def text(self) -> str:
-        """The expression as it is asked for."""
-        return self.steps[0]
 
 
 def sum_of(terms: Sequence[int]) -> Expression:
     """Return the sum of two or more signed terms."""
+    text = f"{terms[0]}" + "".join(f"{term:+d}" for term in terms[1:])
     key = "sum " + " ".join(map(str, sorted(terms)))
-    totals = accumulate(terms)
-    steps = tuple(_chain([total, *terms[i + 1 :]]) for i, total in enumerate(totals))
-    return Expression(key=key, steps=steps, answer=sum(terms))
+    return Expression(text=text, key=key, working=_worked(f"{terms[0]}", terms), answer=sum(terms))
 
 
 def product_of(a: int, b: int, c: int) -> Expression:
     """Return a * b + c."""
-    steps = (f"{a}*{b}{c:+d}", _chain([a * b, c]), f"{a * b + c}")
-    return Expression(key=f"product {min(a, b)} {max(a, b)} {c}", steps=steps, answer=a * b + c)
+    text, key = f"{a}*{b}{c:+d}", f"product {min(a, b)} {max(a, b)} {c}"
+    return Expression(text=text, key=key, working=_worked(f"{a}*{b}={a * b}", (a * b, c)), answer=a * b + c)
 
 
 def pair(draws: Draws) -> Expression:
@@ -102,6 +98,11 @@ def _terms(draws: Draws, num_terms: int, term_max: int) -> list[int]:
     return terms
 
 
-def _chain(terms: Sequence[int]) -> str:
-    """Return signed terms as text: ``3+8-5``."""
-    return f"{terms[0]}" + "".join(f"{term:+d}" for term in terms[1:])
+def _worked(start: str, terms: Sequence[int]) -> str:
+    """Return ``start`` and the operations of the further terms, results in between: ``3+8=11-5``."""
+    totals = [*accumulate(terms)][1:-1]
+    return (
+        start
+        + "".join(f"{term:+d}={total}" for term, total in zip(terms[1:-1], totals, strict=True))
+        + f"{terms[-1]:+d}"
+    )

@@ -2,6 +2,7 @@
 
 Training and validation can never share a problem: a hash of the *expression* (operands, order and names
 ignored) decides which side a problem belongs to, so `3+8`, `8+3` and a story about 3 and 8 apples are one.
+A step inside a longer training problem may equal a held-out one: digits are meant to be learnt, sums not.
 """
 
 import hashlib
@@ -21,6 +22,9 @@ VALIDATION_SHARE = 5
 MAX_DRAWS = 2000
 """Draws for one problem before its level is called exhausted; a fresh side needs about 5."""
 
+ANSWER_MARK = "#"
+"""Stands before the final answer."""
+
 
 class Side(Enum):
     """Which stream a problem belongs to. The value separates the streams of random numbers."""
@@ -33,14 +37,14 @@ class Side(Enum):
 class Problem:
     """One question and its answer.
 
-    Example: ``Problem(text="3+8+5=", answer=16, demonstration="11+5#16", level=2)``.
+    Example: ``Problem(text="3+8+5?", answer=16, demonstration="3+8=11+5#16", level=2)``.
     """
 
     text: str
     """The prompt."""
     answer: int
     demonstration: str
-    """A worked completion; its last step is marked by ``#`` as the answer."""
+    """A worked completion; the mark ``#`` stands before the answer."""
     level: int
     """1 (a pair) to 4 (long sums)."""
 
@@ -52,7 +56,7 @@ Maker = Callable[[Draws], tuple[Expression, str]]
 def _plain(make: Callable[[Draws], Expression]) -> Maker:
     def maker(draws: Draws) -> tuple[Expression, str]:
         expression = make(draws)
-        return expression, f"{expression.text}="
+        return expression, f"{expression.text}?"
 
     return maker
 
@@ -102,7 +106,7 @@ def _draw(draws: Draws, level: int, side: Side, seen: Collection[str]) -> Proble
     for _ in range(MAX_DRAWS):
         expression, text = draws.choice(MAKERS[level])(draws)
         if side_of(expression.key) is side and text not in seen:
-            demonstration = _demonstrated(expression, text)
+            demonstration = f"{expression.working}{ANSWER_MARK}{expression.answer}"
             return Problem(text=text, answer=expression.answer, demonstration=demonstration, level=level)
     raise JobError(
         explain(
@@ -112,12 +116,6 @@ def _draw(draws: Draws, level: int, side: Side, seen: Collection[str]) -> Proble
             hint="lower `workload.num_validation` or add a level",
         )
     )
-
-
-def _demonstrated(expression: Expression, text: str) -> str:
-    """Return the working with its end marked as the answer; a story is first written down as an expression."""
-    is_plain = text == f"{expression.text}="
-    return f"{'='.join(expression.steps[is_plain:-1])}#{expression.answer}"
 
 
 def _check_levels(levels: Sequence[int]) -> None:

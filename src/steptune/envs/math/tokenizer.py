@@ -16,9 +16,6 @@ SPECIALS: Final = ("", "", "")
 UNKNOWN: Final = "\N{REPLACEMENT CHARACTER}"
 """Text of an id outside the vocabulary."""
 
-ANSWER_MARK: Final = "#"
-"""Stands before the final answer."""
-
 
 @final
 class MathTokenizer:
@@ -29,7 +26,7 @@ class MathTokenizer:
     eos_id: Final = 2
 
     def __init__(self) -> None:
-        self._pieces = (*SPECIALS, *"0123456789+-*=", ANSWER_MARK, *STORY_PIECES)
+        self._pieces = (*SPECIALS, *"0123456789+-*=?#", *STORY_PIECES)
         self._ids = {piece: i for i, piece in enumerate(self._pieces) if piece}
         longest_first = sorted(self._ids, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest_first)))

@@ -3,8 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from steptune.envs.math.problems import Problem, train_problem, validation_problems
-from steptune.envs.math.tokenizer import ANSWER_MARK
+from steptune.envs.math.problems import ANSWER_MARK, Problem, train_problem, validation_problems
 
 MAX_DIGITS = 64
 """Digits an answer may have, leading zeros included; Python refuses to read thousands of them."""
