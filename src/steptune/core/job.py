@@ -49,9 +49,9 @@ class MathWorkload(Record):
 class SftSpec(Record):
     """Supervised warm start on demonstrations, before any RL."""
 
-    num_steps: Annotated[int, Field(ge=0)] = 1500
-    batch_size: PositiveInt = 16
-    lr: PositiveFloat = 1e-3
+    num_steps: Annotated[int, Field(ge=0)] = 1000
+    batch_size: PositiveInt = 24
+    lr: PositiveFloat = 1.2e-3
     label_smoothing: Fraction = 0.05
     """Probability spread over all tokens. It keeps the start undecided (at the defaults 0.5 of the held-out
     problems when sampling, 0.9 when greedy), which is what RL then learns to decide."""

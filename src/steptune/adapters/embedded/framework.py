@@ -147,6 +147,7 @@ class EmbeddedFramework:
         """Return the file with the SFT start, training it first if this machine has not got it."""
         key = job.model_dump_json()
         if key not in self._starts:
+            self.say("SFT start: taken from the cache, or trained once (about half a minute)")
             out = self.cache_dir / f"start-{os.getpid()}.txt"
             self.cache_dir.mkdir(parents=True, exist_ok=True)
             self._offline(StartOrder(job=job, cache_dir=str(self.cache_dir), out_path=str(out)), self.cache_dir)
