@@ -25,6 +25,7 @@ from steptune.core.event import (
     TrialEnded,
     TrialStarted,
     Waterfall,
+    WaterfallStep,
 )
 from steptune.core.knob import Effect, Restart
 from steptune.core.trial import Observation
@@ -128,3 +129,11 @@ def _every(events: Sequence[Event], kind: type[KindT]) -> tuple[KindT, ...]:
 
 def _last(items: Iterable[KindT]) -> KindT | None:
     return next(reversed(list(items)), None)
+
+
+def added_text(view: SessionView, row: WaterfallStep) -> str:
+    """Return what a row of the waterfall added, and whether it was taken out again before the decision."""
+    if view.decision is None or not view.decision.change.moves:
+        return row.added
+    is_kept = any(str(move) in row.added for move in view.decision.change.moves)
+    return row.added if is_kept else f"{row.added} (taken out again: no gain of its own)"

@@ -7,7 +7,7 @@ from steptune.core.event import Event
 from steptune.report.blocks import Cell, Words
 from steptune.report.cards.decision import break_even, guards_summary, takeaway
 from steptune.report.cells import number, words
-from steptune.report.session_view import SessionView, view_session
+from steptune.report.session_view import SessionView, added_text, view_session
 from steptune.report.stage_costs import total_cost
 from steptune.report.text_table import WIDTH, cell_text, plain
 
@@ -49,6 +49,6 @@ def _levers(view: SessionView) -> list[tuple[str, Cell]]:
     if view.decision is None or not view.is_change_out:
         return []
     rows = view.waterfalls[-1].rows[1:] if view.waterfalls else ()
-    texts = [f"{cell_text(number(row.ratio_to_previous))}: {row.added}" for row in rows]
+    texts = [f"{cell_text(number(row.ratio_to_previous))}: {added_text(view, row)}" for row in rows]
     texts = texts or [str(move) for move in view.decision.change.moves]
     return [("levers" if index == 0 else "", Words(text=text)) for index, text in enumerate(texts)]

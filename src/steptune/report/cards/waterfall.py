@@ -12,7 +12,7 @@ from steptune.report.blocks import Bar, Bars, Cell, Table, Tone
 from steptune.report.card import NotApplicable, Shown
 from steptune.report.cells import column, muted, number, numbers, words
 from steptune.report.numbers import derived, estimate_text
-from steptune.report.session_view import SessionView
+from steptune.report.session_view import SessionView, added_text
 
 
 def card(view: SessionView) -> Shown | NotApplicable:
@@ -22,7 +22,7 @@ def card(view: SessionView) -> Shown | NotApplicable:
     rows = view.waterfalls[-1].rows
     if not rows:
         return NotApplicable(why="the waterfall has no rows")
-    return Shown(takeaway=_takeaway(rows), blocks=(_bars(rows), _table(rows)))
+    return Shown(takeaway=_takeaway(rows), blocks=(_bars(view, rows), _table(view, rows)))
 
 
 def _takeaway(rows: tuple[WaterfallStep, ...]) -> str:
@@ -36,13 +36,13 @@ def _takeaway(rows: tuple[WaterfallStep, ...]) -> str:
     return f"the largest lever is {added}: {estimate_text(ratio)} of the step before it"
 
 
-def _bars(rows: tuple[WaterfallStep, ...]) -> Bars:
+def _bars(view: SessionView, rows: tuple[WaterfallStep, ...]) -> Bars:
     first = rows[0].step_time.value
     bars = [Bar(label=rows[0].added, start=0, end=first, cell=number(rows[0].step_time))]
     for before, row in pairwise(rows):
         start, end = before.step_time.value, row.step_time.value
         tone = Tone.GOOD if end < start else Tone.BAD
-        bars.append(Bar(label=row.added, start=start, end=end, cell=number(row.step_time), tone=tone))
+        bars.append(Bar(label=added_text(view, row), start=start, end=end, cell=number(row.step_time), tone=tone))
     if len(rows) > 1:
         last = rows[-1].step_time
         bars.append(Bar(label="all together", start=0, end=last.value, cell=number(last)))
@@ -50,14 +50,14 @@ def _bars(rows: tuple[WaterfallStep, ...]) -> Bars:
     return Bars(caption=caption, unit="s", bars=tuple(bars))
 
 
-def _table(rows: tuple[WaterfallStep, ...]) -> Table:
+def _table(view: SessionView, rows: tuple[WaterfallStep, ...]) -> Table:
     total = _log_ratio(rows[0], rows[-1])
     body: list[tuple[Cell, ...]] = []
     for index, row in enumerate(rows):
         share = _log_ratio(rows[index - 1], row) / total if index and total else None
         body.append(
             (
-                words(row.added),
+                words(added_text(view, row) if index else row.added),
                 number(row.step_time),
                 number(row.ratio_to_previous, missing="first row" if not index else "not measured"),
                 number(row.ratio_to_baseline, missing="first row" if not index else "not measured"),
