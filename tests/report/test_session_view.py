@@ -8,8 +8,8 @@ from steptune.report.session_view import added_text, view_session
 def test_a_lever_that_was_pruned_is_marked_and_one_that_was_kept_is_not() -> None:
     view = view_session(full_session())
     assert view.decision is not None
-    rows = view.waterfalls[-1].rows
-    kept = rows[1]
+    row = view.waterfalls[-1].rows[1]
+    kept = row.model_copy(update={"added": str(view.decision.change.moves[0])})
     assert added_text(view, kept) == kept.added
-    gone = kept.model_copy(update={"added": "recompute: True -> False"})
+    gone = row.model_copy(update={"added": "recompute: True -> False"})
     assert added_text(view, gone) == "recompute: True -> False (taken out again: no gain of its own)"
