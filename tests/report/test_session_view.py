@@ -11,5 +11,5 @@ def test_a_lever_that_was_pruned_is_marked_and_one_that_was_kept_is_not() -> Non
     row = view.waterfalls[-1].rows[1]
     kept = row.model_copy(update={"added": str(view.decision.change.moves[0])})
     assert added_text(view, kept) == kept.added
-    gone = row.model_copy(update={"added": "recompute: True -> False"})
-    assert added_text(view, gone) == "recompute: True -> False (taken out again: no gain of its own)"
+    gone = row.model_copy(update={"added": "handover: file -> copy"})
+    assert added_text(view, gone) == "handover: file -> copy (taken out again: no gain of its own)"
