@@ -1,6 +1,7 @@
 """The loop: time is conserved, versions move, data is as old as the schedule says, work is repeatable."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -150,3 +151,18 @@ def test_batches_are_captured_for_the_replay(tmp_path: Path) -> None:
         loop.step()
     loop.close()
     assert len(list((tmp_path / "batches").glob("*.pt"))) == 2
+
+
+def test_a_pause_is_nobodys_waiting(tmp_path: Path) -> None:
+    loop = small_loop(small_job(), tmp_path, schedule="one_step_off", correction="tis")
+    loop.step()
+    loop.settle()
+    started_s = time.perf_counter()
+    while time.perf_counter() - started_s < 0.5:  # a pause that would show
+        pass
+    loop.step()
+    step = loop.step()
+    loop.close()
+    # the batch of the second step after the pause was ordered by the first
+    assert step.wall_by_role_s["rollout"] < 0.5
+    assert busy_and_wait_s(step, "rollout") == pytest.approx(step.wall_by_role_s["rollout"], abs=0.01)

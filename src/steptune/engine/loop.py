@@ -189,6 +189,7 @@ class _OffSource:
         self.asked: tuple[RolloutBatch, Tensor] | None = None
         """Rows and trainer log-probs of the probe that the ordered batch will bring the answer to."""
         self.settled: Delivery | None = None
+        self.was_paused = True
         self._order(0)
 
     def next(self) -> Supply:
@@ -212,7 +213,10 @@ class _OffSource:
         if self.probe is not None:
             with self.loop.recorder.span(Role.TRAINER, "weight_sync/probe"):
                 self.asked = self.probe, self.loop.trainer.logprobs(self.probe, self.loop.spec.knobs.micro_batch_tokens)
-        self.remote.request(Request(step=step, version=self.loop.version, probe=self.probe))
+        self.remote.request(
+            Request(step=step, version=self.loop.version, probe=self.probe, is_after_pause=self.was_paused)
+        )
+        self.was_paused = False
 
     def _probe_gap(self, delivery: Delivery) -> GapStats | None:
         if delivery.probe_logprobs_BT is None or self.asked is None:
@@ -236,6 +240,7 @@ class _OffSource:
     def settle(self) -> None:
         if self.settled is None:
             self.settled = self.remote.collect()
+        self.was_paused = True
 
     def close(self) -> None:
         self.remote.close()

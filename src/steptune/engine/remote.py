@@ -59,6 +59,8 @@ class Request:
     version: int
     probe: RolloutBatch | None
     """Rows to score with the new weights, for the same-weights mismatch."""
+    is_after_pause: bool
+    """The run stood still since the last delivery: that time is nobody's waiting."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,7 +70,7 @@ class Delivery:
     produced: Produced
     spans: list[Span]
     wall_s: float
-    """From its previous delivery to this one; its spans add up to it."""
+    """From its previous delivery (or the end of a pause) to this one; its spans add up to it."""
     probe_logprobs_BT: Tensor | None
     peak_memory_bytes: int | None
 
@@ -143,6 +145,8 @@ def _work(spec: WorkerSpec, pipe: Connection, shared: dict[str, Tensor]) -> None
             request: Request = pipe.recv()
         except (EOFError, ConnectionResetError):
             return
+        if request.is_after_pause:
+            last_s = time.perf_counter()
         try:
             delivery = _serve(request, spec, producer, shared, last_s)
         except Exception as error:  # noqa: BLE001  process edge: the trainer re-raises it with the cause
