@@ -22,14 +22,13 @@ def busy_and_wait_s(step: Observation, role: str) -> float:
 @pytest.mark.parametrize("handover", ["alias", "copy", "file"])
 def test_every_role_of_a_synchronous_step_is_accounted_for(tmp_path: Path, handover: str) -> None:
     loop = small_loop(small_job(), tmp_path, handover=handover)
-    steps = [loop.step() for _ in range(3)]
+    steps = [loop.step() for _ in range(6)]
     loop.close()
     for role in ("trainer", "rollout", "environment"):
-        walls = sum(step.wall_by_role_s[role] for step in steps)
-        covered = sum(busy_and_wait_s(step, role) for step in steps)
-        assert covered <= walls * 1.001
-        # a step of this tiny job is ~20 ms, so a fixed 2 ms of bookkeeping is allowed besides the 3 %
-        assert covered >= walls * (1 - MAX_UNATTRIBUTED) - 3 * 0.002
+        covered = [busy_and_wait_s(step, role) / step.wall_by_role_s[role] for step in steps]
+        assert max(covered) <= 1.001
+        # code outside every span is outside in all steps; a busy machine's interruptions are not
+        assert max(covered) >= 1 - MAX_UNATTRIBUTED
 
 
 def test_children_of_a_phase_fit_inside_it(tmp_path: Path) -> None:

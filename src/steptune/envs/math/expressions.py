@@ -5,8 +5,9 @@ Every expression is worked the same way, one operation at a time, with the resul
     7*8+5-3   is worked as   7*8=56+5=61-3#58
 
 Each result stands right behind its operands, so one local skill serves sums, products and stories; copying
-the whole rest at every step instead gave greedy accuracy 0.41 where this gives 0.93 (1,500 SFT steps of 16). A working grows
-by about five tokens per term: that is the long tail of completion lengths. No partial result is below zero.
+the whole rest at every step instead gave greedy accuracy 0.41 where this gives 0.93 (1,500 SFT steps of 16). A
+working grows by about five tokens per term: that is the long tail of completion lengths. No partial result is
+below zero.
 """
 
 from collections.abc import Sequence
