@@ -18,9 +18,9 @@ NAME = "update_parity"
 
 BAND_FACTOR = 15.0
 """Allowed distance in units of the largest shuffled distance. Shuffling keeps the shapes of the matrix products;
-another padding or micro-batch changes them, and with them the rounding: up to 6.3 times as far on the example (2026-11-30, four
-batches of 128 rows, padded against sorted and packed). The smallest faults tried there were 930 times (gradient clip
-2.4 -> 0.2), 3,600 (temperature 1 -> 1.02) and 68,000 times (another aggregation) as far."""
+another padding or micro-batch changes them, and with them the rounding: up to 6.3 times as far on the example
+(2026-11-30, four batches of 128 rows, padded against sorted and packed). The smallest faults tried there were 930
+times (gradient clip 2.4 -> 0.2), 3,600 (temperature 1 -> 1.02) and 68,000 times (another aggregation) as far."""
 
 MIN_SHUFFLES = 2
 """Fewest shuffled replays: one alone cannot show that the band is a band."""

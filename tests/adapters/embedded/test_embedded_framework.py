@@ -40,9 +40,7 @@ def session(framework: EmbeddedFramework, tmp_path: Path) -> Iterator[EngineSess
 
 
 @pytest.mark.parametrize("check", CHECKS.values(), ids=lambda check: check.__name__)
-def test_the_embedded_framework_keeps_the_contract(
-    check: Check, framework: EmbeddedFramework, tmp_path: Path
-) -> None:
+def test_the_embedded_framework_keeps_the_contract(check: Check, framework: EmbeddedFramework, tmp_path: Path) -> None:
     check(Subject(framework=framework, job=JOB, folder=tmp_path))
 
 
@@ -61,9 +59,7 @@ def test_a_killed_run_says_so_and_can_be_closed(session: EngineSession) -> None:
     session.close()
 
 
-def test_settings_the_engine_refuses_are_an_error_with_the_cause(
-    framework: EmbeddedFramework, tmp_path: Path
-) -> None:
+def test_settings_the_engine_refuses_are_an_error_with_the_cause(framework: EmbeddedFramework, tmp_path: Path) -> None:
     settings = {lever.knob: lever.value for lever in framework.baseline(JOB, "expert")}
     broken = LaunchSpec(settings={**settings, "handover": "alias", "rollout_dtype": "bf16"}, seed=1)
     session = framework.launch(JOB, broken, tmp_path / "run")
