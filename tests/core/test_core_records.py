@@ -61,7 +61,7 @@ def test_the_hash_tells_contents_apart() -> None:
 
 def test_an_unknown_field_is_refused_and_a_record_does_not_change() -> None:
     with pytest.raises(ValidationError, match="extra_forbidden"):
-        Reading.model_validate({"value": 1.0, "valu": 2.0})
+        Reading.model_validate({"value": 1.0, "extra": 2.0})
     reading = Reading(value=1.0)
     with pytest.raises(ValidationError, match="frozen"):
         reading.value = 2.0  # type: ignore[misc]
