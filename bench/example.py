@@ -1,12 +1,12 @@
 """Tunes the example three times and prints every result: speed-ups, forecasts against measurement, guards, cost.
 
-`python bench/example.py [N]` writes `bench/results/example.json`. Targets: at least 2x over the default baseline
+`python bench/example.py [N]` runs until `runs/bench-example` holds N decisions, then writes
+`bench/results/example.json`. Targets: at least 2x over the default baseline
 and 1.2x over best practice in every run, no failed guard, first forecasts within 12 % (median).
 """
 
 import json
 import math
-import os
 import subprocess
 import sys
 import time
@@ -29,12 +29,15 @@ MIN_SPEEDUP, MIN_OVER_BEST_PRACTICE = 2.0, 1.2
 MAX_MEDIAN_ERROR = 0.12
 
 
-def tune(runs: Path) -> Path:
-    """Tune the example once and return its run folder."""
-    before = set(runs.glob("*")) if runs.exists() else set()
+def finished(runs: Path) -> list[Path]:
+    """Return every run folder that holds a decision, oldest first: none is left out."""
+    return sorted(path.parent for path in runs.glob("*/decision.json"))
+
+
+def tune(runs: Path) -> None:
+    """Tune the example once."""
     command = [sys.executable, "-m", "steptune.cli.main", "tune", str(JOB), "--runs", str(runs)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return next(iter(set(runs.glob("*")) - before))
 
 
 def row_of(folder: Path) -> dict[str, object]:
@@ -46,6 +49,8 @@ def row_of(folder: Path) -> dict[str, object]:
     pairs = first_forecasts(events)
     return {
         "is_met": is_met(decision, pairs),
+        "run": folder.name,
+        "code_hash": state.started.code_hash if state.started else None,
         "outcome": decision.outcome,
         "change": [str(move) for move in decision.change.moves],
         "speedup": estimate(decision.speedup),
@@ -53,7 +58,7 @@ def row_of(folder: Path) -> dict[str, object]:
         "raw_speedup": estimate(state.confirmed.raw_speedup if state.confirmed else None),
         "waterfall": [
             {"added": r.added, "step_s": round(r.step_time.value, 4), "ratio": estimate(r.ratio_to_previous)}
-            for r in (state.waterfall.rows if state.waterfall else ())
+            for r in (state.waterfalls[-1].rows if state.waterfalls else ())
         ],
         "guards": {v.guard: f"{v.judgement}: {v.because}" for v in decision.verdicts},
         "first_forecasts": [
@@ -100,11 +105,10 @@ def estimate(value: Estimate | None) -> str | None:
 def main() -> int:
     """Tune N times; exit 1 if a target is missed."""
     num_runs = int(sys.argv[1]) if len(sys.argv) > 1 else 3
-    runs, rows = Path("runs") / "bench-example", []
-    for number in range(num_runs):
-        load = os.getloadavg()[0]
-        rows.append({**row_of(tune(runs)), "load_avg_at_start": load})
-        print(f"run {number + 1}: {json.dumps(rows[-1], indent=1)}", file=sys.stderr)
+    runs = Path("runs") / "bench-example"
+    while len(finished(runs)) < num_runs:
+        tune(runs)
+    rows = [row_of(folder) for folder in finished(runs)]
     result = {"date": time.strftime("%Y-%m-%d"), "runs": rows}
     replace(HERE / "results" / "example.json", json.dumps(result, indent=2) + "\n")
     return 0 if all(row["is_met"] for row in rows) else 1

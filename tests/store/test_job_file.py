@@ -37,7 +37,7 @@ def test_every_example_loads(path: Path) -> None:
 def test_the_example_leaves_room_for_one_step_off() -> None:
     job = load_job(next(path for path in EXAMPLES if path.stem == "math-dense"))
     assert (job.baseline, job.limits.max_staleness, job.limits.allow_corrections) == ("default", 1, True)
-    assert job.algorithm.rollouts_per_step == 256
+    assert job.algorithm.rollouts_per_step == 128
 
 
 def test_a_name_is_all_a_job_needs(scratch: Path) -> None:
@@ -74,9 +74,15 @@ def test_a_sentence_says_what_got_allowed_and_hint(scratch: Path) -> None:
         ("[algorithm]\nlr = nan", ["`algorithm.lr`", "no usable value", "finite"]),
         ("[budget]\nwall_time_s = inf", ["`budget.wall_time_s`", "no usable value"]),
         ("objective = 1979-05-27", ["`objective`", "no usable value", "1979-05-27"]),
-        ("[model]\nd_model = 130", ["`model.d_model`", "multiple of `model.num_heads`", "got 130 and 4", "128 or 136"]),
-        ("[model]\nd_model = 12", ["must be even", "12 / 4 = 3", "8 or 16"]),
-        ("[model]\nnum_kv_heads = 3", ["`model.num_heads`", "multiple of `model.num_kv_heads`", "= 2"]),
+        (
+            "[model]\nd_model = 130\nnum_heads = 4",
+            ["`model.d_model`", "multiple of `model.num_heads`", "got 130 and 4", "128 or 136"],
+        ),
+        ("[model]\nd_model = 12\nnum_heads = 4", ["must be even", "12 / 4 = 3", "8 or 16"]),
+        (
+            "[model]\nnum_heads = 4\nd_model = 128\nnum_kv_heads = 3",
+            ["`model.num_heads`", "multiple of `model.num_kv_heads`", "= 2"],
+        ),
         ("[algorithm]\nnum_updates = 33", ["`algorithm.num_updates`", "33 updates of 32 prompts", "1 to 32"]),
         ("[algorithm]\noverlong_buffer_len = 40", ["`algorithm.overlong_buffer_len`", "shorter than", "0 to 39"]),
         ("[algorithm]\ndual_clip = 0.9", ["`algorithm.dual_clip`", "more than 1"]),
@@ -112,7 +118,7 @@ def test_an_unusable_name_is_not_also_missing(tmp_path: Path) -> None:
 
 
 def test_all_mistakes_come_in_one_report(scratch: Path) -> None:
-    text = "[model]\nnum_kv_heads = 3\nd_mdl = 1\n[algorithm]\ngroup_size = 1\nlr = nan\nnum_updates = 99"
+    text = "[model]\nnum_heads = 4\nd_model = 128\nnum_kv_heads = 3\nd_mdl = 1\n[algorithm]\ngroup_size = 1\nlr = nan\nnum_updates = 99"
     message = complaint(scratch, text)
     assert message.startswith("5 mistakes in ")
     for key in ("model.num_heads", "model.d_mdl", "algorithm.group_size", "algorithm.lr", "algorithm.num_updates"):

@@ -19,6 +19,10 @@ from steptune.tune.context import Context
 from steptune.tune.search import Space, try_one
 from steptune.tune.search_state import SearchState, band_frac, search_state
 
+MIN_VISIBLE_GAIN = 0.03
+"""Gain of a lever that is kept even where a waterfall's few rounds cannot prove it. Lower, and a lever that three
+rounds read as 0.88 (0.67 to 1.15) is dropped; the example then lost a third of its gain (2026-11-30)."""
+
 
 def prune(context: Context, space: Space, found: SearchState, reserve_s: float) -> SearchState:
     """Measure the winner's waterfall and try it without its idle levers; return the search as it then stands.
@@ -63,6 +67,8 @@ def measured_waterfall(context: Context, found: SearchState) -> tuple[Waterfall,
 def idle_moves(waterfall: Waterfall, stages: Sequence[Change], band: float) -> list[tuple[Move, ...]]:
     """Return the groups of moves whose rows of the waterfall show no gain above the noise band, most useless first.
 
+    A row with a gain that few rounds could not prove is not idle: the winner was proven as a whole.
+
     Nor may they together: a group is left out of the list where the product of the ratios, with the intervals
     added in quadrature on the log scale, would lie wholly below the band.
     """
@@ -74,7 +80,8 @@ def idle_moves(waterfall: Waterfall, stages: Sequence[Change], band: float) -> l
         if interval is None:
             continue
         value, low, high = interval
-        if judge_gain(value=value, low=low, high=high, band_frac=band) is not Gain.WINS:
+        is_unproven = judge_gain(value=value, low=low, high=high, band_frac=band) is not Gain.WINS
+        if is_unproven and value > 1 - max(band, MIN_VISIBLE_GAIN):
             moves = tuple(move for move in stage.moves if move not in before.moves)
             idle.append((math.log(value), math.log(high / value), moves))
     dropped: list[tuple[Move, ...]] = []
