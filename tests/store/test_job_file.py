@@ -118,7 +118,8 @@ def test_an_unusable_name_is_not_also_missing(tmp_path: Path) -> None:
 
 
 def test_all_mistakes_come_in_one_report(scratch: Path) -> None:
-    text = "[model]\nnum_heads = 4\nd_model = 128\nnum_kv_heads = 3\nd_mdl = 1\n[algorithm]\ngroup_size = 1\nlr = nan\nnum_updates = 99"
+    model = "[model]\nnum_heads = 4\nd_model = 128\nnum_kv_heads = 3\nd_mdl = 1\n"
+    text = f"{model}[algorithm]\ngroup_size = 1\nlr = nan\nnum_updates = 99"
     message = complaint(scratch, text)
     assert message.startswith("5 mistakes in ")
     for key in ("model.num_heads", "model.d_mdl", "algorithm.group_size", "algorithm.lr", "algorithm.num_updates"):

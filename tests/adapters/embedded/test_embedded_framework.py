@@ -2,6 +2,9 @@
 
 import os
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -97,3 +100,31 @@ def test_layout_and_recomputation_move_an_update_no_further_than_a_reshuffle(
     assert first.distance_to_first == 0
     assert same.distance_to_first is not None
     assert same.distance_to_first < 10 * max(distance for distance in band if distance is not None)
+
+
+def test_a_session_killed_with_its_run_at_work_leaves_no_process(tmp_path: Path) -> None:
+    script = Path(__file__).with_name("orphan_session.py")
+    with subprocess.Popen([sys.executable, str(script), str(tmp_path)], stdout=subprocess.PIPE, text=True) as started:
+        assert started.stdout is not None
+        run = int(started.stdout.readline())
+        family = [run, *children_of(run)]
+        assert len(family) >= 2, "the run has a rollout worker"
+        started.kill()
+    deadline_s = time.monotonic() + 10
+    while any(is_alive(pid) for pid in family) and time.monotonic() < deadline_s:
+        os.sched_yield()
+    assert [pid for pid in family if is_alive(pid)] == []
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the children of all threads of a process."""
+    listed = (path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children"))
+    return [int(child) for text in listed for child in text.split()]
+
+
+def is_alive(pid: int) -> bool:
+    """Return whether the process runs; one that nobody has waited for yet is dead."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
