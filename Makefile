@@ -21,7 +21,7 @@ test: $(STAMP)
 check: $(STAMP)
 	$(BIN)/ruff format --check src tests tools bench
 	$(BIN)/ruff check src tests tools bench
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_sizes.py src tests tools bench
 	$(BIN)/codespell README.md docs src tests tools bench examples
