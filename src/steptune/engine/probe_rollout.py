@@ -16,6 +16,7 @@ from steptune.core.job import JobSpec
 from steptune.core.knob import KnobValue
 from steptune.core.profile import CostCurve, CurvePoint
 from steptune.engine.knobs import DType, EngineKnobs
+from steptune.engine.loop import PROBE_ROWS
 from steptune.engine.model import Transformer, build_model
 from steptune.engine.produce import PAD, TOKENIZER, prompt_batch, rollout_engine
 from steptune.engine.rollout import RolloutEngine
@@ -32,9 +33,6 @@ NUM_REPEATS = 5
 
 ROW_FRACTIONS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 1.0)
 """Batch sizes probed, as parts of the rollouts per step, besides a single row."""
-
-PROBE_ROWS = 8
-"""Rows scored at a hand-over between processes (`engine.loop.PROBE_ROWS`)."""
 
 
 def probe_rollout(job: JobSpec, thread_options: Sequence[int], dtype_options: Sequence[DType]) -> list[CostCurve]:

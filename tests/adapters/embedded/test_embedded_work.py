@@ -4,6 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,10 +14,12 @@ from steptune.adapters.embedded.framework import EmbeddedFramework, longest_prom
 from steptune.adapters.embedded.knobs import knob_specs
 from steptune.adapters.embedded.render import render_job
 from steptune.adapters.embedded.work import WorkCounter
-from steptune.core.job import AlgorithmSpec, JobSpec, KnobsSpec, LimitsSpec
+from steptune.core.job import AlgorithmSpec, DenseModel, JobSpec, KnobsSpec, LimitsSpec
 from steptune.core.profile import SampledLengths
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.plan import plan_batch
+from steptune.engine.produce import prompt_batch, rollout_engine
+from steptune.envs.math.problems import train_problem
 from steptune.store.job_file import load_job
 
 JOB = JobSpec(name="job", limits=LimitsSpec(max_staleness=1, allow_corrections=True))
@@ -159,3 +162,21 @@ def test_a_rendered_job_reads_back_with_its_pins(tmp_path: Path) -> None:
 
 def test_the_longest_prompt_is_a_real_one() -> None:
     assert 4 <= longest_prompt(JOB) <= 60
+
+
+@pytest.mark.parametrize("concurrency", [None, 16, 5])
+@pytest.mark.parametrize("continuous", [False, True])
+def test_planned_decoding_is_the_engines_own(concurrency: int | None, continuous: bool) -> None:
+    job = JobSpec(name="small", model=DenseModel(num_layers=1, d_model=16, num_heads=2, num_kv_heads=1, d_ff=32))
+    knobs = EngineKnobs(rollout_concurrency=concurrency, compact_finished=continuous)
+    lengths = [1 + (7 * i) % 12 for i in range(32)]
+    texts = [train_problem(1, i, (1,)).text for i in range(32)]
+    _, trace = rollout_engine(job, knobs).generate(
+        prompt_batch(texts, range(32), group_size=1),
+        max_completion_len=12,
+        temperature=1.0,
+        seed=1,
+        forced_lengths_B=torch.tensor(lengths),
+    )
+    counts, _ = running_rows(lengths, concurrency=concurrency, continuous=continuous)
+    assert Counter(trace.running_I) == counts
