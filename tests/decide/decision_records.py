@@ -6,7 +6,6 @@ from typing import Any
 from steptune.core.change import Change, Move
 from steptune.core.decision import Decision
 from steptune.core.estimate import Estimate, Source
-from steptune.core.forecast import Forecast
 from steptune.core.knob import Effect, KnobValue, Restart
 from steptune.core.profile import NoiseFloor
 from steptune.core.trial import Trial, TrialState
@@ -48,20 +47,6 @@ def trial(ratio: Estimate | None, *, effect: Effect = Effect.NONE, **changed: An
         "ratio": ratio,
     }
     return Trial(**{**fields, **changed})
-
-
-def forecast(ratio: Estimate, **changed: Any) -> Forecast:
-    fields: dict[str, Any] = {
-        "change": packing(),
-        "step_time": times(ratio.value),
-        "ratio": ratio,
-        "phases": (),
-        "lag": 0,
-        "memory_fits": True,
-        "num_free_parameters": 0,
-        "profile_hash": "abc",
-    }
-    return Forecast(**{**fields, **changed})
 
 
 def decided(
