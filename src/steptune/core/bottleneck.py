@@ -20,6 +20,11 @@ class BottleneckKind(StrEnum):
     MODE_SWITCH = "mode_switch"
     REDUNDANT_LOGPROB = "redundant_logprob"
     THREAD_SPLIT = "thread_split"
+    CHECKPOINT_BOUND = "checkpoint_bound"
+    WASTED_GENERATION = "wasted_generation"
+    BACKWARD_SLOW = "backward_slow"
+    SMALL_DECODE_BATCH = "small_decode_batch"
+    IDLE_ENGINES = "idle_engines"
 
 
 class Bottleneck(Record):

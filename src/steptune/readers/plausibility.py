@@ -8,21 +8,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from steptune.core.paste import Note
 from steptune.core.profile import Origin, Profile, unattributed_frac
-from steptune.core.records import Record
 from steptune.readers.average import WARMUP_STEPS, KeptSteps
 from steptune.readers.step import Dropped, Reading, StepRecord
 from steptune.readers.timers import Timer
 
 OVERLAP_FRAC = 0.01
 """Timers may exceed the step by this part of it before they are said to overlap: rounding to two decimals."""
-
-
-class Note(Record):
-    """One thing to know: ``Note(text="perf/mfu/actor is 1.018, above 1: ...", origin=Origin(...))``."""
-
-    text: str
-    origin: Origin | None = None
 
 
 def without_impossible_timers(record: StepRecord, *, step_key: str, timers: Sequence[Timer]) -> StepRecord:

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import final
 
+from steptune.core.paste import Note
 from steptune.core.profile import Profile
 from steptune.core.records import Record
 from steptune.readers.facts import JobFacts
-from steptune.readers.plausibility import Note
 from steptune.readers.step import StepRecord
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from steptune.core.estimate import Estimate, Source
+from steptune.core.paste import Note
 from steptune.core.phase import Role
 from steptune.core.profile import Health, Profile, RoleProfile, SummaryLengths, WorkSignature
 from steptune.readers.average import KeptSteps, keep_steps
@@ -11,7 +12,7 @@ from steptune.readers.facts import JobFacts
 from steptune.readers.missing import with_missing
 from steptune.readers.nemo_rl.steps import STEP_KEY
 from steptune.readers.nemo_rl.timers import ASYNC_TIMERS, SYNC_TIMERS
-from steptune.readers.plausibility import Note, notes_on, without_impossible_timers
+from steptune.readers.plausibility import notes_on, without_impossible_timers
 from steptune.readers.reading import LogReading
 from steptune.readers.step import StepRecord
 from steptune.readers.timers import serial_roles

@@ -5,13 +5,14 @@ from itertools import pairwise
 from typing import Literal
 
 from steptune.core.estimate import Estimate, Source
+from steptune.core.paste import Note
 from steptune.core.phase import Phase, Role, SpanKind
 from steptune.core.profile import Health, PhaseTime, Profile, RoleProfile, SummaryLengths, WorkSignature
 from steptune.core.units import BYTES_PER_GIB
 from steptune.readers.average import KeptSteps, keep_steps
 from steptune.readers.facts import JobFacts
 from steptune.readers.missing import with_missing
-from steptune.readers.plausibility import Note, notes_on, without_impossible_timers
+from steptune.readers.plausibility import notes_on, without_impossible_timers
 from steptune.readers.reading import LogReading
 from steptune.readers.step import StepRecord
 from steptune.readers.timers import serial_roles

@@ -1,0 +1,1 @@
+"""Rules the frameworks do not enforce, checked before anything runs."""

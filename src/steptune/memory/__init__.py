@@ -1,0 +1,1 @@
+"""Out-of-memory texts: which phase, how much, and the smallest remedy that keeps the maths."""
