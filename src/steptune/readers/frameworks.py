@@ -1,25 +1,30 @@
-"""The table of contents: every framework whose logs can be read."""
+"""The table of contents: every framework whose logs can be read, one line each.
 
-from steptune.readers.nemo_rl.profile import to_reading as nemo_rl_reading
-from steptune.readers.nemo_rl.steps import is_mark as is_nemo_rl_mark
-from steptune.readers.nemo_rl.steps import read_steps as read_nemo_rl_steps
+A row is the `ROW` of a module; it is imported when a log needs it.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+
 from steptune.readers.reading import FrameworkReader
-from steptune.readers.verl.profile import to_reading as verl_reading
-from steptune.readers.verl.steps import is_mark as is_verl_mark
-from steptune.readers.verl.steps import read_steps as read_verl_steps
 
 FRAMEWORKS = {
-    "verl": FrameworkReader(
-        is_mark=is_verl_mark,
-        read_steps=read_verl_steps,
-        to_reading=verl_reading,
-        step_mark="`step:N - ... - timing_s/step:...`",
-    ),
-    "nemo_rl": FrameworkReader(
-        is_mark=is_nemo_rl_mark,
-        read_steps=read_nemo_rl_steps,
-        to_reading=nemo_rl_reading,
-        step_mark="`• Total step time: ...s`",
-    ),
+    "verl": "steptune.readers.verl.row",
+    "nemo_rl": "steptune.readers.nemo_rl.row",
 }
-"""By the name that `Profile.framework` carries."""
+"""Module of each row, by the name that `Profile.framework` carries; earlier rows win a tie of the detection."""
+
+
+@cache
+def framework(name: str) -> FrameworkReader:
+    """Return the row called ``name``, a key of `FRAMEWORKS`."""
+    row = import_module(FRAMEWORKS[name]).ROW
+    assert isinstance(row, FrameworkReader), f"{FRAMEWORKS[name]}.ROW must be a FrameworkReader"
+    assert row.name == name, f"row {row.name} is listed as {name}"
+    return row
+
+
+def every_framework() -> Iterator[FrameworkReader]:
+    """Yield all rows in the order of the table."""
+    return (framework(name) for name in FRAMEWORKS)

@@ -9,11 +9,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import final
 
+NumberedLine = tuple[int, str]
+"""Number of a line in its file, from 1, and its raw text with its line end."""
+
 MIN_WRAP_COLUMNS = 80
 """Shortest line, in characters, that a terminal may have wrapped (the customary smallest window)."""
 
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _RAY_PREFIX = re.compile(r"^\s*\([\w.:]+ pid=\d+(?:, ip=[\d.]+)?\) ?(?:\[repeated \d+x[^\]]*\] ?)?")
+_GREP_PREFIX = re.compile(r"^\s*(?:[\w./-]+\.(?:log|txt|out|err)[:-])?\d+[:-](?=[(\[{<'\"A-Za-z])")
+"""What `grep -n` puts before a line; a time of day is none, and neither is a number that a wrap broke."""
 
 
 @final
@@ -24,7 +29,7 @@ class Line:
     number: int
     """Counted from 1 in the input."""
     text: str
-    """Without colours, Ray prefix and line end; inner and outer spaces as they were."""
+    """Without colours, prefixes of grep and Ray, and line end; inner and outer spaces as they were."""
     width: int
     """Columns it took on the screen, Ray prefix included: what a terminal wraps by."""
     may_be_cut: bool
@@ -32,20 +37,20 @@ class Line:
 
 
 def clean(raw: str) -> str:
-    r"""Return ``raw`` without line end, ANSI codes, Ray prefix and what a carriage return overwrote.
+    r"""Return ``raw`` without line end, ANSI codes, prefixes of grep and Ray, and what a carriage return overwrote.
 
     >>> clean("\x1b[36m(TaskRunner pid=7)\x1b[0m step:1 - timing_s/gen:2.0\n")
     'step:1 - timing_s/gen:2.0'
     """
-    text = _ANSI.sub("", raw.rstrip("\r\n"))
-    return _RAY_PREFIX.sub("", text.rsplit("\r", 1)[-1])
+    text = _ANSI.sub("", raw.rstrip("\r\n")).rsplit("\r", 1)[-1]
+    return _RAY_PREFIX.sub("", _GREP_PREFIX.sub("", text))
 
 
-def clean_lines(raw_lines: Iterable[str]) -> Iterator[Line]:
+def clean_lines(raw_lines: Iterable[NumberedLine]) -> Iterator[Line]:
     """Yield the lines in order, looking one ahead to know the last."""
     held: Line | None = None
     ended = True
-    for number, raw in enumerate(raw_lines, start=1):
+    for number, raw in raw_lines:
         if held is not None:
             yield held
         ended = raw.endswith("\n")

@@ -7,7 +7,7 @@ from pathlib import Path
 from steptune.core.errors import ReadError, explain
 from steptune.core.profile import Profile
 from steptune.readers.facts import read_facts
-from steptune.readers.frameworks import FRAMEWORKS
+from steptune.readers.frameworks import FRAMEWORKS, every_framework, framework
 from steptune.readers.lines import clean
 from steptune.readers.reading import LogReading
 from steptune.readers.step import StepRecord
@@ -42,8 +42,10 @@ def read_log(paths: Sequence[Path]) -> LogReading:
                 hint="pass the console output of the training driver, with at least one whole step",
             )
         )
-    reader = FRAMEWORKS[next(iter(named.values()))]
-    records = [record for path in paths for record in reader.read_steps(_raw_lines(path), str(path))]
+    reader = framework(next(iter(named.values())))
+    records = [
+        record for path in paths for record in reader.read_steps(enumerate(_raw_lines(path), start=1), str(path))
+    ]
     facts = read_facts(raw for path in paths for raw in _raw_lines(path))
     reading = reader.to_reading(records, facts)
     if reading is None:
@@ -65,7 +67,7 @@ def read_steps(lines: Iterable[str], path: str = _PASTED) -> Iterator[StepRecord
         head.append(raw)
         name = _framework_of_line(raw)
         if name is not None:
-            yield from FRAMEWORKS[name].read_steps(chain(head, rest), path)
+            yield from framework(name).read_steps(enumerate(chain(head, rest), start=1), path)
             return
     raise _unknown_error(path)
 
@@ -88,7 +90,7 @@ def _framework_of(path: Path) -> str | None:
 
 def _framework_of_line(raw: str) -> str | None:
     text = clean(raw)
-    return next((name for name, reader in FRAMEWORKS.items() if reader.is_mark(text)), None)
+    return next((row.name for row in every_framework() if row.is_mark(text)), None)
 
 
 def _raw_lines(path: Path) -> Iterator[str]:
@@ -109,7 +111,7 @@ def _names(paths: Sequence[Path]) -> str:
 
 
 def _unknown_error(path: str) -> ReadError:
-    marks = "; ".join(f"{name} prints {reader.step_mark}" for name, reader in FRAMEWORKS.items())
+    marks = "; ".join(f"{row.name} prints {row.step_mark}" for row in every_framework())
     return ReadError(
         explain("log must be of a known framework", got=path, allowed=", ".join(FRAMEWORKS), hint=f"{marks}")
     )

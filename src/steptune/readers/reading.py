@@ -1,13 +1,15 @@
-"""What a reader hands back, and what each framework brings."""
+"""What a reader hands back, and what each framework brings: the row of the table of frameworks."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import final
 
 from steptune.core.paste import Note
 from steptune.core.profile import Profile
 from steptune.core.records import Record
 from steptune.readers.facts import JobFacts
+from steptune.readers.lines import NumberedLine
 from steptune.readers.step import StepRecord
 
 
@@ -20,14 +22,51 @@ class LogReading(Record):
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FrameworkReader:
-    """One row of the table of frameworks."""
+class Gauge:
+    """What a metric means: ``Gauge(name="mfu", scale=0.01)`` for a log that prints percent."""
 
+    name: str
+    """Canonical name of `core.paste.Series`."""
+    scale: float = 1.0
+    """Canonical unit = printed number x scale."""
+
+
+def _same_key(key: str) -> str:
+    return key
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FrameworkReader:
+    """One row of the table of frameworks: everything the readers know of one of them.
+
+    Example: `steptune.readers.nemo_rl.row.ROW`. How to write one: docs/guides/new-framework.md.
+    """
+
+    name: str
+    """As `Profile.framework` and `Paste.framework` carry it."""
+    wanted: tuple[bytes, ...]
+    """UTF-8 literals; every raw line that `read_steps` or `is_mark` needs holds one of them. All other lines but the
+    few after each of these are never looked at, which is what makes big logs fast: choose rare ones."""
     is_mark: Callable[[str], bool]
     """Whether one clean line could only have been printed by this framework."""
-    read_steps: Callable[[Iterable[str], str], Iterator[StepRecord]]
-    """Raw lines and their path become steps, one at a time."""
+    owns_key: Callable[[str], bool]
+    """Whether a metric key, as a metrics file spells it, is one that only this framework logs."""
+    owns_setting: Callable[[str], bool]
+    """Whether a dotted configuration key is one that only this framework has."""
+    read_steps: Callable[[Iterable[NumberedLine], str], Iterator[StepRecord]]
+    """Numbered raw lines (gaps where lines were skipped) and their path become steps, one at a time."""
     to_reading: Callable[[Sequence[StepRecord], JobFacts], LogReading | None]
     """Steps and job facts become a profile; None when no step has a step time."""
     step_mark: str
-    """The line a log needs at least once, for error messages."""
+    """The line a log needs at least once to give a profile, for messages."""
+    series: Mapping[str, Gauge]
+    """Keys of `read_steps` and their canonical names; of two keys with one name the first one present counts."""
+    normal_key: Callable[[str], str] = field(default=_same_key)
+    """The key of `read_steps` for a key of a metrics file (JSONL, W&B, TensorBoard), where they differ."""
+    version: re.Pattern[str] | None = None
+    """Finds the framework's version in a clean line, in group 1."""
+    trainer: re.Pattern[str] | None = None
+    """Finds the name of a trainer in a raw line, in its first filled group, where that tells the schedule."""
+    fact_needles: tuple[bytes, ...] = ()
+    """Literals of lines that `version` or `trainer` needs, beside `wanted`."""

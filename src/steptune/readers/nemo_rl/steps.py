@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import final
 
-from steptune.readers.lines import Line, clean_lines
+from steptune.readers.lines import Line, NumberedLine, clean_lines
 from steptune.readers.step import Dropped, Reading, StepBuilder, StepRecord
 from steptune.readers.values import parse_number
 
@@ -36,7 +36,7 @@ def is_mark(text: str) -> bool:
     return "• Total step time:" in text or _RESULTS.search(text) is not None
 
 
-def read_steps(raw_lines: Iterable[str], path: str) -> Iterator[StepRecord]:
+def read_steps(raw_lines: Iterable[NumberedLine], path: str) -> Iterator[StepRecord]:
     """Yield steps in order."""
     reader = _Reader(path=path)
     for line in clean_lines(raw_lines):

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import final
 
-from steptune.readers.lines import MIN_WRAP_COLUMNS, Line, clean_lines
+from steptune.readers.lines import MIN_WRAP_COLUMNS, Line, NumberedLine, clean_lines
 from steptune.readers.step import Dropped, Reading, StepBuilder, StepRecord
 from steptune.readers.values import parse_number
 
@@ -40,7 +40,7 @@ def is_mark(text: str) -> bool:
     return "timing_s/" in text or "actor_rollout_ref." in text or _MARK.search(text) is not None
 
 
-def read_steps(raw_lines: Iterable[str], path: str) -> Iterator[StepRecord]:
+def read_steps(raw_lines: Iterable[NumberedLine], path: str) -> Iterator[StepRecord]:
     """Yield steps in order, including those that hold no timing."""
     reader = _Reader(path=path)
     for line in clean_lines(raw_lines):
@@ -119,7 +119,7 @@ def _opened(line: Line, text: str) -> _OpenLine:
 
 def _goes_on(opened: _OpenLine, line: Line) -> bool:
     """Whether ``line`` is the next row of a wrapped line: the row before was full and this one starts inside it."""
-    if opened.last_row_width < MIN_WRAP_COLUMNS or not line.text.strip():
+    if opened.last_row_width < MIN_WRAP_COLUMNS or not line.text.strip() or line.number != opened.rows[-1][1] + 1:
         return False
     first, *others = _SEPARATOR.split(line.text.strip())
     has_metrics = any(_METRIC.fullmatch(other) or _KEY_HEAD.fullmatch(other) for other in others)
