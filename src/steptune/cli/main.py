@@ -1,7 +1,8 @@
 """Entry point. Parsing knows every flag but imports no command, so `--help` answers at once.
 
-Data goes to stdout, talk to stderr. Exit codes: 0 fine, 1 a problem that is named, 2 a wrong call,
-3 a check that failed.
+Data goes to stdout, talk to stderr. Exit codes: 0 fine, 1 a problem that is named (an input that cannot be read),
+2 a wrong call, 3 a check that failed: `report --verify` found a mismatch, `diagnose` or `lint` a fault, `compare` that
+B is slower.
 """
 
 import argparse
@@ -9,6 +10,9 @@ import importlib
 import sys
 from collections.abc import Sequence
 from typing import Protocol, cast
+
+FILES_HELP = "log, metrics, launch script or config of one job; a folder stands for its files, `-` for standard input"
+"""What the commands that answer from files take."""
 
 
 class Command(Protocol):
@@ -31,7 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"steptune: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("steptune: interrupted; go on with `steptune tune --resume RUN`", file=sys.stderr)
+        hint = "; go on with `steptune tune --resume RUN`" if args.command == "tune" else ""
+        print(f"steptune: interrupted{hint}", file=sys.stderr)
         return 130
 
 
@@ -42,12 +47,46 @@ def build_parser() -> argparse.ArgumentParser:
         description="Faster RL post-training steps, with the evidence that training stayed inside your limits",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_answers(commands)
     _add_tune(commands.add_parser("tune", help="profile, forecast, try, guard, decide, report"))
     _add_forecast(commands.add_parser("forecast", help="what would a change do to the step?"))
     _add_report(commands.add_parser("report", help="write or check the report of a run folder"))
     _add_train(commands.add_parser("train", help="SFT, then RL, without tuning"))
     commands.add_parser("doctor", help="can this machine run the embedded engine, and how noisy is it?")
     return parser
+
+
+def _add_answers(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the commands that answer from logs and configurations alone; none of them sends anything anywhere."""
+    diagnose = commands.add_parser(
+        "diagnose",
+        help="a log, a config, an error text: where does the time go, and what is wrong?",
+        epilog="exit codes: 0 no fault found, 1 input cannot be read, 2 wrong call, 3 a finding of severity fault",
+    )
+    diagnose.add_argument("files", nargs="+", metavar="FILE", help=FILES_HELP)
+    _add_outputs(diagnose)
+    diagnose.add_argument("--only", choices=("lint", "memory", "health"), help="show one sort of finding alone")
+    compare = commands.add_parser(
+        "compare",
+        help="two logs of one job: is this speed-up real?",
+        epilog="exit codes: 0 B is faster or there is no proof, 1 input cannot be read, 2 wrong call, 3 B is slower",
+    )
+    compare.add_argument("a", metavar="A", help="what was before: a file, a folder, or files with commas between")
+    compare.add_argument("b", metavar="B", help="what came after, likewise")
+    _add_outputs(compare)
+    lint = commands.add_parser(
+        "lint",
+        help="check a configuration before anything is launched",
+        epilog="exit codes: 0 no fault found, 1 input cannot be read, 2 wrong call, 3 a finding of severity fault",
+    )
+    lint.add_argument("files", nargs="+", metavar="FILE", help=FILES_HELP)
+    _add_outputs(lint)
+    lint.set_defaults(only="lint")
+
+
+def _add_outputs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print the answer as JSON")
+    parser.add_argument("--html", metavar="OUT", help="also write the answer as one HTML page that needs nothing else")
 
 
 def _add_tune(parser: argparse.ArgumentParser) -> None:

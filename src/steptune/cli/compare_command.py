@@ -1,0 +1,27 @@
+"""`steptune compare`: is this speed-up real? The same command answers "nothing changed but it is slower"."""
+
+import argparse
+from pathlib import Path
+
+from steptune.cli.answer import comparison
+from steptune.cli.input_files import input_files, split_list
+from steptune.cli.show import EXIT_FINE, EXIT_FOUND, presentable, print_plain, print_text, write_page
+from steptune.core.comparison import SpeedVerdict
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the comparison; exit 3 when B is slower."""
+    from steptune.report.answer_json import answer_json
+    from steptune.report.comparison_text import comparison_text
+
+    with input_files(split_list(args.a)) as paths_a, input_files(split_list(args.b)) as paths_b:
+        found = presentable(comparison(paths_a, paths_b))
+    if args.html:
+        from steptune.report.comparison_html import comparison_html
+
+        write_page(Path(args.html), comparison_html(found, args.a, args.b))
+    if args.json:
+        print_plain(answer_json(found))
+    else:
+        print_text(comparison_text(found, args.a, args.b))
+    return EXIT_FOUND if found.verdict is SpeedVerdict.SLOWER else EXIT_FINE

@@ -1,0 +1,49 @@
+"""`steptune diagnose`: where the time goes and what is wrong, from whatever a user has of a job."""
+
+import argparse
+from pathlib import Path
+
+from steptune.cli.answer import answer
+from steptune.cli.input_files import input_files
+from steptune.cli.show import EXIT_FINE, EXIT_FOUND, presentable, print_plain, print_text, write_page
+from steptune.core.finding import Diagnosis, FindingKind, Severity
+
+ONLY = {
+    "lint": (FindingKind.LINT,),
+    "memory": (FindingKind.MEMORY,),
+    "health": (FindingKind.HEALTH, FindingKind.MISMATCH),
+}
+"""Kinds of finding that each `--only` keeps."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the answer; exit 3 when a fault is among what is shown."""
+    with input_files(args.files) as paths:
+        diagnosis = presentable(answer(paths))
+    if args.only:
+        diagnosis = only(diagnosis, args.only)
+    write(diagnosis, args)
+    is_faulty = any(finding.severity is Severity.FAULT for finding in diagnosis.findings)
+    return EXIT_FOUND if is_faulty else EXIT_FINE
+
+
+def only(diagnosis: Diagnosis, name: str) -> Diagnosis:
+    """Return the findings of one sort, without phases, bottlenecks and neighbours."""
+    kept = tuple(finding for finding in diagnosis.findings if finding.kind in ONLY[name])
+    return Diagnosis(paste=diagnosis.paste, findings=kept)
+
+
+def write(diagnosis: Diagnosis, args: argparse.Namespace) -> None:
+    """Write the page where one is wanted, and print JSON or text."""
+    from steptune.report.answer_json import answer_json
+    from steptune.report.diagnosis_text import diagnosis_text, findings_text
+
+    kinds = ONLY.get(args.only or "", ())
+    if args.html:
+        from steptune.report.diagnosis_html import diagnosis_html
+
+        write_page(Path(args.html), diagnosis_html(diagnosis, kinds))
+    if args.json:
+        print_plain(answer_json(diagnosis))
+        return
+    print_text(findings_text(diagnosis, args.command, kinds) if kinds else diagnosis_text(diagnosis))

@@ -1,0 +1,57 @@
+"""The way out of every answer: secrets and private paths removed, then text, JSON or a page."""
+
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from steptune.cli.input_files import PREFIX, STDIN_NAME
+from steptune.core.errors import StoreError, explain
+from steptune.report.paint import paint, wants_colour
+from steptune.report.redact import redact
+from steptune.report.strings import map_strings
+
+RecordT = TypeVar("RecordT", bound=BaseModel)
+
+EXIT_FINE, EXIT_FOUND = 0, 3
+"""Exit codes of an answer: nothing wrong, or something a script should stop at."""
+
+
+def presentable(record: RecordT) -> RecordT:
+    """Return ``record`` without secrets, standard input named as such."""
+    ours = re.compile(re.escape(tempfile.gettempdir()) + rf"/{PREFIX}[^/]+/{STDIN_NAME}")
+    return map_strings(redact(record), lambda text: ours.sub(STDIN_NAME, text))
+
+
+def print_text(text: str) -> None:
+    """Print an answer, in colour on a terminal only."""
+    print_plain(paint(text) if wants_colour(sys.stdout) else text)
+
+
+def print_plain(text: str) -> None:
+    """Print ``text``; characters the terminal cannot show become `?`, a reader that went away (`head`) is no error."""
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        sys.stdout.write(text.encode(encoding, errors="replace").decode(encoding))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # the interpreter flushes once more when it ends; give it somewhere to
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def write_page(path: Path, page: str) -> None:
+    """Write an HTML page.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
+    try:
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        allowed = "a file that can be written"
+        sentence = explain(f"`{path}` cannot be written", got=error.strerror, allowed=allowed, hint="check `--html`")
+        raise StoreError(sentence) from error

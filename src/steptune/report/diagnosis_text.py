@@ -1,0 +1,132 @@
+"""The answer of `steptune diagnose` for a terminal or an issue: the point first, every number with its line.
+
+No colour here (see `paint`), nothing that depends on clock or machine: the same input gives the same text.
+"""
+
+from collections.abc import Collection, Iterable
+
+from steptune.core.finding import Diagnosis, Finding, FindingKind, Neighbour, Severity
+from steptune.core.profile import Profile
+from steptune.report.finding_text import evidence_text, finding_lines, remedy_lines
+from steptune.report.headline import Headline, headline, name_of
+from steptune.report.numbers import count_text, digits, estimate_text, value_text
+from steptune.report.phase_table import phase_lines
+from steptune.report.places import Places
+from steptune.report.text_page import bullet, section, to_paste, wrapped
+from steptune.report.text_table import WIDTH, plain
+
+SECTIONS = (
+    ("Health of the training", (FindingKind.HEALTH, FindingKind.MISMATCH)),
+    ("Memory", (FindingKind.MEMORY,)),
+    ("Configuration", (FindingKind.LINT,)),
+    ("Numbers that cannot be true or are easily misread", (FindingKind.IMPLAUSIBLE,)),
+)
+"""Sections of findings other than bottlenecks and gaps, in reading order."""
+
+
+def diagnosis_text(diagnosis: Diagnosis) -> str:
+    """Return the whole answer, lines of at most `WIDTH` characters apart from those to paste."""
+    places = Places(diagnosis.paste.paths)
+    top = headline(diagnosis)
+    lines = [*_title("diagnose", diagnosis, places), *_top(top, diagnosis)]
+    lines += section("Where the step goes", phase_lines(diagnosis, places))
+    lines += section("What holds it up, and what helps", _bottlenecks(diagnosis, places))
+    lines += section("What cannot help", [line for text in diagnosis.cannot_help for line in bullet(text, indent=0)])
+    for title, kinds in SECTIONS:
+        lines += section(title, _findings(_of(diagnosis, kinds), places))
+    lines += section("Nearest published runs", _neighbours(diagnosis))
+    lines += section("What was not said", _gaps(diagnosis, places, top))
+    return "\n".join(lines) + "\n"
+
+
+def findings_text(diagnosis: Diagnosis, command: str, kinds: Collection[FindingKind]) -> str:
+    """Return the findings of some kinds alone, as `lint` and `--only` show them."""
+    places = Places(diagnosis.paste.paths)
+    found = _of(diagnosis, kinds)
+    counts = {severity: sum(f.severity is severity for f in found) for severity in Severity}
+    said = ", ".join(count_text(count, noun) for noun, count in _nouns(counts) if count) or "nothing found"
+    lines = [*_title(command, diagnosis, places), "", *wrapped(f"{said} in {_read(diagnosis)}")]
+    return "\n".join([*lines, "", *_findings(found, places)]).rstrip() + "\n"
+
+
+def _nouns(counts: dict[Severity, int]) -> list[tuple[str, int]]:
+    names = {Severity.FAULT: "fault", Severity.WARNING: "warning", Severity.INFO: "note"}
+    return [(names[severity], count) for severity, count in counts.items()]
+
+
+def _read(diagnosis: Diagnosis) -> str:
+    paste = diagnosis.paste
+    parts = [paste.framework or "unknown framework", count_text(len(paste.settings), "setting")]
+    return ", ".join([*parts, count_text(paste.num_lines, "line")])
+
+
+def _title(command: str, diagnosis: Diagnosis, places: Places) -> list[str]:
+    names = ", ".join(places.file(path) for path in diagnosis.paste.paths) or "nothing"
+    return [*wrapped(f"steptune {command}: {names}", hang=4), "=" * WIDTH]
+
+
+def _top(top: Headline, diagnosis: Diagnosis) -> list[str]:
+    lines = wrapped(top.facts, hang=2)
+    if top.first:
+        lines += ["", "FIX THIS FIRST", *(line for f in top.first for line in bullet(f"{f.title} [{f.code}]"))]
+        more = count_text(top.num_more_faults, "more fault")
+        lines += [f"  and {more} below"] if top.num_more_faults else []
+    lead, *rest = top.speed
+    lines += ["", *wrapped(lead[:1].upper() + lead[1:], hang=2)]
+    lines += [line for text in rest for line in wrapped(text, indent=2)]
+    if not top.has_timing and diagnosis.switch_on:
+        lines += ["  to get it, switch on:", *to_paste(diagnosis.switch_on, indent=4)]
+    return lines
+
+
+def _bottlenecks(diagnosis: Diagnosis, places: Places) -> list[str]:
+    causes = _of(diagnosis, (FindingKind.BOTTLENECK,))
+    lines: list[str] = []
+    for rank, cause in enumerate(causes, start=1):
+        facts = [f"{estimate_text(cause.share)} of the step"] if cause.share is not None else []
+        facts += [f"without it a step takes {estimate_text(cause.ceiling)}"] if cause.ceiling is not None else []
+        lines += wrapped(f"{rank}. {name_of(cause.code)}: {cause.title}", hang=3)
+        lines += [line for fact in facts for line in bullet(fact, indent=3)]
+        lines += [line for e in cause.evidence for line in bullet(evidence_text(e, places), indent=3)]
+        lines += [line for r in cause.remedies for line in remedy_lines(r, indent=3, mark="=>")]
+    return lines
+
+
+def _findings(found: Iterable[Finding], places: Places) -> list[str]:
+    return [line for finding in found for line in finding_lines(finding, places)]
+
+
+def _of(diagnosis: Diagnosis, kinds: Collection[FindingKind]) -> list[Finding]:
+    return [finding for finding in diagnosis.findings if finding.kind in kinds]
+
+
+def _neighbours(diagnosis: Diagnosis) -> list[str]:
+    lines: list[str] = []
+    for near in diagnosis.neighbours:
+        lines += bullet(neighbour_text(near), indent=0)
+        lines += bullet(f"differs: {'; '.join(near.differs) or 'in nothing that both state'}", indent=2)
+        lines += bullet(near.source, indent=2)
+    return lines
+
+
+def neighbour_text(near: Neighbour) -> str:
+    """Return who ran what, and how fast."""
+    numbers = [f"step {value_text(near.step_time_s, 's')}"] if near.step_time_s is not None else []
+    rate = near.tokens_per_s_per_gpu
+    numbers += [f"{digits(rate)} tokens/s per GPU"] if rate is not None else []
+    said = ", ".join(numbers) or "no time published"
+    return f"{near.run_id}: {near.model}, {near.framework}, {near.gpus}: {said} (published)"
+
+
+def _gaps(diagnosis: Diagnosis, places: Places, top: Headline) -> list[str]:
+    lines = _findings(_of(diagnosis, (FindingKind.NO_CLAIM,)), places)
+    missing = missing_text(diagnosis.paste.profile)
+    lines += wrapped(missing, hang=2) if missing else []
+    if diagnosis.switch_on and top.has_timing:
+        lines += ["to get it, switch on:", *to_paste(diagnosis.switch_on, indent=4)]
+    return lines
+
+
+def missing_text(profile: Profile | None) -> str:
+    """Return what the input did not say."""
+    return plain("not stated: " + ", ".join(profile.missing)) if profile and profile.missing else ""

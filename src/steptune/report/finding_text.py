@@ -1,0 +1,41 @@
+"""One finding in plain text: how bad, what, why with its source lines, and what to do."""
+
+from steptune.core.finding import Evidence, Finding, FindingKind, Remedy, Severity
+from steptune.report.numbers import estimate_text
+from steptune.report.places import Places
+from steptune.report.text_page import bullet, to_paste, wrapped
+
+MARKS = {Severity.FAULT: "FAULT", Severity.WARNING: "WARNING", Severity.INFO: "note"}
+"""First word of a finding, told apart without colour."""
+
+
+def finding_lines(finding: Finding, places: Places) -> list[str]:
+    """Return the finding with evidence and remedies; its code in brackets is what scripts look for."""
+    lines = wrapped(f"{MARKS[finding.severity]} {finding.title} [{finding.code}]", hang=4)
+    if finding.kind is not FindingKind.BOTTLENECK and finding.share is not None:
+        lines += bullet(f"share of the step: {estimate_text(finding.share)}", indent=4)
+    for evidence in finding.evidence:
+        lines += bullet(evidence_text(evidence, places), indent=4)
+    for remedy in finding.remedies:
+        lines += remedy_lines(remedy, indent=4, mark="=>")
+    return lines
+
+
+def evidence_text(evidence: Evidence, places: Places) -> str:
+    """Return the fact and where it stands."""
+    place = places.of(evidence.origin)
+    return f"{evidence.text} ({place})" if place else evidence.text
+
+
+def remedy_lines(remedy: Remedy, indent: int, mark: str) -> list[str]:
+    """Return what to do, its price in honesty, and the lines to paste."""
+    lead = indent + len(mark) + 1
+    return [*bullet(remedy_text(remedy), indent=indent, mark=mark), *to_paste(remedy.lines, indent=lead + 4)]
+
+
+def remedy_text(remedy: Remedy) -> str:
+    """Return the sentence with what must be known to follow it."""
+    notes = [] if remedy.keeps_algorithm else ["changes what is trained: not a speed-up"]
+    notes += [f"step time {estimate_text(remedy.step_time)}"] if remedy.step_time is not None else []
+    notes += [f"source: {remedy.source}"] if remedy.source else []
+    return f"{remedy.text} [{'; '.join(notes)}]" if notes else remedy.text

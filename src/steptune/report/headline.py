@@ -1,0 +1,115 @@
+"""What a stranger learns in ten seconds: what was read, what to fix first, and where the time goes.
+
+Surprise: a fault of the training or the configuration comes before any talk of speed; a run that learns nothing is
+not worth making faster.
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+from steptune.core.bottleneck import BottleneckKind
+from steptune.core.finding import Diagnosis, Finding, FindingKind, PhaseRow, Severity
+from steptune.core.paste import DeviceClaim, Paste
+from steptune.core.phase import Phase
+from steptune.report.numbers import count_text, value_text
+
+FIRST_KINDS = (FindingKind.HEALTH, FindingKind.MEMORY, FindingKind.MISMATCH, FindingKind.LINT, FindingKind.IMPLAUSIBLE)
+"""Faults in the order in which to fix them."""
+
+MAX_FIRST = 3
+"""Faults named at the top; the rest stand in their sections."""
+
+GENERATION = frozenset(
+    {
+        BottleneckKind.ROLLOUT_BOUND,
+        BottleneckKind.LONG_TAIL,
+        BottleneckKind.WASTED_GENERATION,
+        BottleneckKind.SMALL_DECODE_BATCH,
+        BottleneckKind.IDLE_ENGINES,
+    }
+)
+"""Causes inside generation: for all others it is worth saying that faster generation cannot help."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Headline:
+    """The top of an answer.
+
+    Example: facts "verl, 3 steps read, a step takes 20 m 10 s", no fault, speed "trainer-bound: ...".
+    """
+
+    facts: str
+    first: tuple[Finding, ...]
+    """Faults to fix before anything else, at most `MAX_FIRST`."""
+    num_more_faults: int
+    """Faults that are not among `first`."""
+    speed: tuple[str, ...]
+    """Where the time goes, or why nothing is said about it."""
+    has_timing: bool
+
+
+def headline(diagnosis: Diagnosis) -> Headline:
+    """Return the top of the answer."""
+    faults = [f for kind in FIRST_KINDS for f in diagnosis.findings if f.kind is kind and f.severity is Severity.FAULT]
+    return Headline(
+        facts=facts_text(diagnosis.paste),
+        first=tuple(faults[:MAX_FIRST]),
+        num_more_faults=max(0, len(faults) - MAX_FIRST),
+        speed=_speed(diagnosis),
+        has_timing=diagnosis.paste.profile is not None,
+    )
+
+
+def facts_text(paste: Paste) -> str:
+    """Return what was read: framework, steps, step time, devices."""
+    parts = [" ".join(part for part in (paste.framework or "unknown framework", paste.framework_version) if part)]
+    parts.append(f"{count_text(paste.num_steps_seen, 'step')} read")
+    if paste.profile is not None:
+        step, averaged = paste.profile.step_time, count_text(paste.profile.num_steps, "step")
+        warm_up = f", {paste.profile.num_warmup} left out as warm-up" if paste.profile.num_warmup else ""
+        parts.append(f"a step takes {value_text(step.value, step.unit)} ({step.source}, {averaged}{warm_up})")
+    if paste.settings:
+        parts.append(count_text(len(paste.settings), "setting"))
+    return ", ".join([*parts, *_devices(paste.devices)])
+
+
+def name_of(code: str) -> str:
+    """Return a finding's code as a word: ``trainer_bound`` is ``trainer-bound``."""
+    return code.replace("_", "-")
+
+
+def _devices(claim: DeviceClaim | None) -> list[str]:
+    if claim is None or (claim.name is None and claim.count is None):
+        return []
+    if claim.count is None:
+        return [str(claim.name)]
+    return [f"{claim.count} x {claim.name}" if claim.name else count_text(claim.count, "device")]
+
+
+def _speed(diagnosis: Diagnosis) -> tuple[str, ...]:
+    profile = diagnosis.paste.profile
+    if profile is None:
+        return ("no timing in this input: nothing is claimed about speed",)
+    causes = [finding for finding in diagnosis.findings if finding.kind is FindingKind.BOTTLENECK]
+    if not causes:
+        return ("timing was read, but no bottleneck can be named from it",)
+    return (f"{name_of(causes[0].code)}: {causes[0].title}", *_ceilings(diagnosis, causes[0]))
+
+
+def _ceilings(diagnosis: Diagnosis, cause: Finding) -> list[str]:
+    profile = diagnosis.paste.profile
+    assert profile is not None, "a bottleneck comes from a timing"
+    now = value_text(profile.step_time.value, "s")
+    lines: list[str] = []
+    if cause.ceiling is not None:
+        lines.append(f"without that cost a step would take {value_text(cause.ceiling.value, 's')} instead of {now}")
+    row = _generation(diagnosis)
+    if cause.code not in GENERATION and row is not None and row.if_free is not None:
+        lines.append(f"if generation were free a step would still take {value_text(row.if_free.value, 's')} of {now}")
+    return lines
+
+
+def _generation(diagnosis: Diagnosis) -> PhaseRow | None:
+    rows = [r for r in diagnosis.phases if r.phase == Phase.ROLLOUT and r.if_free is not None]
+    return rows[0] if rows else None

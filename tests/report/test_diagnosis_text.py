@@ -1,0 +1,93 @@
+"""The text answer: the point first, every number with its line, nothing claimed that was not measured."""
+
+import re
+
+import pytest
+from diagnosis_records import bottleneck, config_only, full, nothing
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steptune.core.finding import Diagnosis, FindingKind, Severity
+from steptune.report.diagnosis_text import diagnosis_text, findings_text
+from steptune.report.text_table import WIDTH
+
+ANSWERS = {"full": full, "nothing": nothing, "config": config_only}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_lines_fit_the_width_unless_they_are_to_be_pasted(name: str) -> None:
+    for line in diagnosis_text(ANSWERS[name]()).splitlines():
+        assert len(line) <= WIDTH or line.startswith("    ")
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_the_same_input_gives_the_same_text(name: str) -> None:
+    assert diagnosis_text(ANSWERS[name]()) == diagnosis_text(ANSWERS[name]())
+
+
+def test_the_first_screen_says_what_to_fix_and_what_holds_the_step_up() -> None:
+    top = diagnosis_text(full()).split("Where the step goes")[0]
+    assert "verl 0.4.1, 4 steps read, a step takes 5 h 14 m" in top
+    assert "8 x H100" in top
+    assert top.index("FIX THIS FIRST") < top.index("31 % of answers are cut") < top.index("Trainer-bound: update_actor")
+    # 18,837 - 1,210 = 17,627 s = 4 h 53 m 47 s
+    assert "if generation were free a step would still take 4 h 54 m of 5 h 14 m" in top
+
+
+def test_a_generation_bottleneck_does_not_say_what_free_generation_leaves_twice() -> None:
+    cause = bottleneck().model_copy(update={"code": "rollout_bound"})
+    text = diagnosis_text(full().model_copy(update={"findings": (cause,)}))
+    assert "if generation were free a step" not in text
+
+
+def test_numbers_stand_beside_the_line_they_were_read_on() -> None:
+    text = diagnosis_text(full())
+    row = next(line for line in text.splitlines() if line.startswith("  train "))
+    assert "run.log:12 update_actor" in row
+    assert "(run.log:14)" in text
+
+
+def test_a_wait_is_drawn_and_named_as_a_wait() -> None:
+    rows = [line for line in diagnosis_text(full()).splitlines() if "waits for rollout" in line]
+    assert len(rows) == 1
+    assert "/" in rows[0]
+    assert "#" not in rows[0]
+
+
+def test_without_timing_nothing_is_said_about_speed_and_the_switches_are_given() -> None:
+    text = diagnosis_text(config_only())
+    assert "No timing in this input: nothing is claimed about speed" in text
+    assert "    trainer.logger=['console','tensorboard']" in text.splitlines()
+    assert "Where the step goes" not in text
+    assert "bound" not in text
+
+
+def test_a_change_of_the_algorithm_is_not_sold_as_a_speed_up() -> None:
+    text = " ".join(diagnosis_text(full()).split())
+    assert "train on shorter answers [changes what is trained: not a speed-up; step time 2 h 30 m (forecast)]" in text
+
+
+def test_every_finding_shows_its_code_once_or_stands_at_the_top_too() -> None:
+    text = diagnosis_text(full())
+    for finding in full().findings:
+        expected = 2 if finding.severity is Severity.FAULT else 1
+        mark = f"[{finding.code}]" if finding.kind is not FindingKind.BOTTLENECK else "1. trainer-bound"
+        assert text.count(mark) == expected
+
+
+def test_lint_alone_shows_only_its_kind() -> None:
+    text = findings_text(full(), "lint", (FindingKind.LINT,))
+    assert "1 warning in verl, 1 setting, 20 lines" in text
+    assert "[lint/verl/batch]" in text
+    assert "oom" not in text
+
+
+def test_no_finding_says_so() -> None:
+    assert "nothing found in unknown framework, 0 settings, 0 lines" in findings_text(nothing(), "lint", ())
+
+
+@given(st.text(max_size=60))
+def test_pasted_text_cannot_steer_the_terminal(pasted: str) -> None:
+    evil = bottleneck().model_copy(update={"title": pasted, "code": "lint/x", "kind": FindingKind.LINT})
+    text = diagnosis_text(Diagnosis(paste=nothing().paste, findings=(evil,)))
+    assert re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", text) is None
