@@ -129,5 +129,5 @@ def test_another_algorithm_never_leaves_the_tool() -> None:
 
 
 def test_an_adopted_change_that_saves_no_wall_time_never_breaks_even() -> None:
-    costs = Costs(wall_s=540.0, device_s=1080.0, baseline_step_s=1.0, tuned_step_s=1.0)
+    costs = Costs(wall_s=540.0, device_s=1080.0, paid_s=540.0, baseline_step_s=1.0, tuned_step_s=1.0)
     assert decided(SPEEDUP, verdicts(owed()), costs=costs).break_even_step is None

@@ -61,6 +61,19 @@ def test_synchronous_data_has_no_lag_and_a_gap_of_rounding_only(tmp_path: Path) 
     assert all(step.mismatch is not None and step.mismatch.k3 < 1e-9 for step in steps)
 
 
+def test_a_rehearsed_one_step_off_run_makes_the_same_steps_on_fresher_data_at_most(tmp_path: Path) -> None:
+    loop = small_loop(small_job(), tmp_path, schedule="one_step_off", correction="tis")
+    steps = [loop.step(), loop.step()]
+    loop.settle()
+    loop.rehearse(1e-3)
+    steps += [loop.step(), loop.step()]
+    loop.close()
+    assert [step.step for step in steps] == [0, 1, 2, 3]
+    assert [step.weight_version for step in steps] == [1, 2, 3, 4]
+    # the batch in flight after a rehearsal was sampled by the weights before it: the trainer's own
+    assert [step.lag_max for step in steps] == [0, 1, 0, 1]
+
+
 def test_one_step_off_data_is_one_update_old_and_its_mismatch_is_probed(tmp_path: Path) -> None:
     # random weights solve nothing; the overlong punishment makes rewards differ, so that weights move
     job = small_job(lr=1e-2, overlong_buffer_len=11)

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from steptune.core.change import Change
 from steptune.core.event import LearntFrom
 from steptune.core.forecast import Forecast
+from steptune.core.job import Objective
 from steptune.core.phase import Role
 from steptune.core.profile import Profile, RoleProfile
 from steptune.core.records import content_hash
@@ -51,6 +52,7 @@ def forecast(
         history=history,
         total_memory_bytes=TOTAL_BYTES,
         headroom_frac=0.2,
+        objective=Objective.STEP_TIME,
     )
 
 
@@ -143,12 +145,20 @@ def test_trials_correct_candidates_that_share_a_move() -> None:
     assert first.ratio.value < later.ratio.value < first.ratio.value * 1.1
     assert later.num_free_parameters == first.num_free_parameters + 1
     assert later.trials_used == (MOVED.signature,)
-    assert raw_ratio(profile=profile(), planned_baseline=BASELINE, planned=planned) == first.ratio.value
+    assert (
+        raw_ratio(profile=profile(), planned_baseline=BASELINE, planned=planned, objective=Objective.STEP_TIME)
+        == first.ratio.value
+    )
 
 
 def test_raw_ratio_raises_where_the_forecast_refuses() -> None:
     with pytest.raises(ForecastError):
-        raw_ratio(profile=profile(), planned_baseline=BASELINE, planned=plan(train(recompute=True)))
+        raw_ratio(
+            profile=profile(),
+            planned_baseline=BASELINE,
+            planned=plan(train(recompute=True)),
+            objective=Objective.STEP_TIME,
+        )
 
 
 @given(x=sizes, count=counts, more=st.floats(0, 100), schedule=st.sampled_from(["sync", "one_step_off"]))

@@ -16,6 +16,7 @@ from forecast_cases import (
 
 from steptune.core.change import Change
 from steptune.core.event import LearntFrom
+from steptune.core.job import Objective
 from steptune.core.work import PlannedWork
 from steptune.forecast.curve import ForecastError
 from steptune.forecast.forecast import forecast_change
@@ -32,6 +33,7 @@ def ranked(candidates: list[tuple[Change, PlannedWork]], history: tuple[LearntFr
         history=history,
         total_memory_bytes=TOTAL_BYTES,
         headroom_frac=0.2,
+        objective=Objective.STEP_TIME,
     )
 
 
@@ -60,6 +62,7 @@ def test_a_rank_is_the_forecast_bit_for_bit() -> None:
         history=HISTORY,
         total_memory_bytes=TOTAL_BYTES,
         headroom_frac=0.2,
+        objective=Objective.STEP_TIME,
     )
     (short,) = ranked([(moved, planned)], HISTORY)
     assert (short.ratio.low, short.ratio.mid, short.ratio.high) == (full.ratio.low, full.ratio.value, full.ratio.high)
@@ -74,6 +77,7 @@ def test_a_baseline_without_prices_is_an_error() -> None:
             history=(),
             total_memory_bytes=TOTAL_BYTES,
             headroom_frac=0.2,
+            objective=Objective.STEP_TIME,
         )
 
 

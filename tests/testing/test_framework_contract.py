@@ -63,8 +63,8 @@ class LyingSession:
         self.evaluate = session.evaluate
         self.close = session.close
 
-    def run_steps(self, num_steps: int) -> list[Observation]:
-        return [self._step(step) for step in self._session.run_steps(num_steps)]
+    def run_steps(self, num_steps: int, *, rehearse_s: float = 0.0) -> list[Observation]:
+        return [self._step(step) for step in self._session.run_steps(num_steps, rehearse_s=rehearse_s)]
 
     def lengths(self) -> SampledLengths:
         return self._lengths(self._session.lengths())

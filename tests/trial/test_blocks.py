@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from steptune.core.profile import SampledLengths
 from steptune.core.trial import EvalResult, Observation
 from steptune.trial.blocks import (
-    DROPPED_STEPS,
+    REHEARSAL_S,
     WARMUP_STEPS,
     BlockPlan,
     Pair,
@@ -26,9 +26,11 @@ class Recorded:
     name: str
     log: list[str] = field(default_factory=list)
     num_steps: int = 0
+    rehearsals: list[float] = field(default_factory=list)
 
-    def run_steps(self, num_steps: int) -> list[Observation]:
+    def run_steps(self, num_steps: int, *, rehearse_s: float = 0.0) -> list[Observation]:
         self.log.append(self.name)
+        self.rehearsals.append(rehearse_s)
         steps = [observed(self.num_steps + i) for i in range(num_steps)]
         self.num_steps += num_steps
         return steps
@@ -80,12 +82,12 @@ def test_turns_are_abba_so_that_drift_falls_on_both_alike(num_pairs: int, kept: 
         assert len(pair.incumbent) == len(pair.candidate) == kept
 
 
-def test_the_first_step_of_every_block_is_dropped_and_no_step_is_counted_twice() -> None:
+def test_every_block_is_rehearsed_and_blocks_go_through_the_reference_steps_without_a_gap() -> None:
     session = Recorded("A")
     plan = BlockPlan(max_pairs=1, kept_steps=3)
     blocks = [run_block(session, plan) for _ in range(2)]
-    assert plan.steps_per_block == 3 + DROPPED_STEPS
-    assert [step.step for block in blocks for step in block] == [1, 2, 3, 5, 6, 7]
+    assert session.rehearsals == [REHEARSAL_S, REHEARSAL_S]
+    assert [step.step for block in blocks for step in block] == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_consumer_that_stops_stops_the_trial() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from steptune.core.decision import Decision
 from steptune.core.event import Event, TrialEnded, Waterfall
-from steptune.core.job import BudgetSpec, GuardSpec, JobSpec, KnobsSpec, LimitsSpec
+from steptune.core.job import BudgetSpec, GuardSpec, JobSpec, KnobsSpec, LimitsSpec, Objective
 from steptune.core.knob import KnobValue
 from steptune.store.journal import read_journal
 from steptune.store.replay import SessionState, fold
@@ -34,10 +34,12 @@ def job_of(
     budget: BudgetSpec | None = None,
     pin: dict[str, KnobValue] | None = None,
     guard: GuardSpec | None = None,
+    objective: Objective = Objective.STEP_TIME,
 ) -> JobSpec:
     return JobSpec(
         name="fake",
         framework="fake",
+        objective=objective,
         limits=limits or LimitsSpec(),
         # steps are virtual seconds, but the budget counts real ones: it must not be what ends a search
         budget=budget or BudgetSpec(device_time_s=1e6, wall_time_s=1e6),

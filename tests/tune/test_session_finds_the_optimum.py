@@ -5,12 +5,13 @@ import pytest
 from fake_sessions import job_of, run_session
 
 from steptune.core.decision import Outcome
-from steptune.core.job import LimitsSpec
+from steptune.core.job import LimitsSpec, Objective
 from steptune.core.knob import Effect, KnobValue
 from steptune.core.phase import Role
 from steptune.testing.fake_space import (
     COMPACTION,
     CORRECTION,
+    ONE_CORE,
     PACKING,
     SCHEDULE,
     FakeKnob,
@@ -63,6 +64,24 @@ def test_the_known_optimum_is_found_and_the_journal_can_be_verified(
     assert ran.decision.speedup is not None
     assert ran.decision.speedup.value == pytest.approx(truth, rel=0.02)
     assert ran.problems() == []
+
+
+def test_a_job_that_counts_device_seconds_gives_a_core_back_and_one_that_counts_time_keeps_it(tmp_path: Path) -> None:
+    knobs = (PACKING, ONE_CORE)
+    by_objective = {
+        objective: run_session(tmp_path / objective, knobs, job=job_of(objective=objective)) for objective in Objective
+    }
+    in_time, in_devices = (by_objective[o].decision for o in Objective)
+    assert in_time.settings == {"layout": "packed", "threads": 2}
+    assert in_devices.settings == {"layout": "packed", "threads": 1}
+    baseline: dict[str, KnobValue] = {"layout": "padded", "threads": 2}
+    truth = seconds_of(knobs, baseline) * 2 / seconds_of(knobs, in_devices.settings)
+    assert in_devices.speedup is not None
+    assert in_devices.speedup.value == pytest.approx(truth, rel=0.02)
+    assert by_objective[Objective.DEVICE_SECONDS_PER_STEP].problems() == []
+    # a step may be longer on one core before it costs as many core-seconds as the baseline's
+    (step_wire,) = (wire for wire in in_devices.tripwires if wire.metric == "step_time_s")
+    assert step_wire.bound == pytest.approx(2 * seconds_of(knobs, baseline), rel=0.02)
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -54,6 +54,7 @@ def _forecast(framework: Framework, job: JobSpec, profile: Profile, change: Chan
         history=(),
         total_memory_bytes=framework.total_memory_bytes(),
         headroom_frac=job.limits.memory_headroom_frac,
+        objective=job.objective,
     )
 
 

@@ -23,7 +23,7 @@ class Forecast(Record):
     step_time: Estimate
     """Seconds per step with its 80 % interval."""
     ratio: Estimate
-    """Forecast step time / baseline step time, 80 % interval; below 1 is faster."""
+    """Forecast / baseline, 80 % interval, of the job's objective: step time, or device-seconds per step."""
     phases: tuple[PhaseForecast, ...]
     idle_s: dict[str, float] = {}
     """Forecast waiting per role and step."""

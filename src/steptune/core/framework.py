@@ -66,8 +66,11 @@ class ParityOutput(Record):
 class Session(Protocol):
     """A launched run that waits for orders. Closing it leaves no process behind."""
 
-    def run_steps(self, num_steps: int) -> list[Observation]:
+    def run_steps(self, num_steps: int, *, rehearse_s: float = 0.0) -> list[Observation]:
         """Run ``num_steps`` steps and return them.
+
+        With ``rehearse_s`` above zero the run first repeats its coming step until that many seconds have passed,
+        at least once, and takes back what it learnt: caches are warm, while work and weights are where they were.
 
         Raises:
             TrialError: the run died, hung past its time-out or reported nonsense.

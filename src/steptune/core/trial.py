@@ -97,7 +97,7 @@ class Arm(Record):
     signature: str
     """Signature of its change (empty change for the baseline)."""
     observations: tuple[Observation, ...]
-    """Kept steps only: warm-up and the first step after a switch are dropped."""
+    """Counted steps only: warm-up and rehearsals are left out."""
 
 
 class Trial(Record):
@@ -111,7 +111,10 @@ class Trial(Record):
     state: TrialState
     arms: tuple[Arm, ...] = ()
     ratio: Estimate | None = None
-    """Candidate / incumbent step time at equal lengths, 95 % interval over paired blocks."""
+    """Candidate / incumbent at equal lengths, 95 % interval over paired blocks, of the job's objective: step time, or
+    device-seconds per step (`devices_ratio` times the step times')."""
+    devices_ratio: float = 1.0
+    """Devices of the candidate over those of the incumbent where the objective counts them, else 1."""
     incumbent_signature: str = ""
     step_time: Estimate | None = None
     """Candidate's own step time."""

@@ -6,6 +6,7 @@ with measured cost curves. Neither knows the other's trade.
 
 from typing import Literal
 
+from steptune.core.job import Objective
 from steptune.core.knob import KnobValue
 from steptune.core.phase import Role
 from steptune.core.records import Record
@@ -48,3 +49,21 @@ class PlannedWork(Record):
     """Positions computed in training per step, padding included."""
     active_tokens: float
     """Positions that are real tokens."""
+
+    @property
+    def num_devices(self) -> float:
+        """Devices the configuration holds: sides that take turns share theirs, sides that overlap hold both."""
+        if self.schedule == "sync":
+            return max(self.trainer_cores, self.rollout_cores)
+        return self.trainer_cores + self.rollout_cores
+
+
+def objective_weight(objective: Objective, planned: PlannedWork, planned_baseline: PlannedWork) -> float:
+    """Return what a ratio of step times is multiplied with to become a ratio of the objective.
+
+    Example: device-seconds per step, one core against the baseline's two: 0.5, so that a step of 1.2 times the
+    length counts as 0.6.
+    """
+    if objective is Objective.STEP_TIME:
+        return 1.0
+    return planned.num_devices / planned_baseline.num_devices

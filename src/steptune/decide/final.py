@@ -35,11 +35,13 @@ NOTHING_CHANGED = Change(moves=(), effect=Effect.NONE, restart=Restart.HOT)
 class Costs:
     """What tuning took and what it saves, in seconds.
 
-    Example: ``Costs(wall_s=540, device_s=1080, baseline_step_s=1.02, tuned_step_s=0.36)``.
+    Example: ``Costs(wall_s=540, device_s=1080, paid_s=540, baseline_step_s=1.02, tuned_step_s=0.36)``.
     """
 
     wall_s: float
     device_s: float
+    paid_s: float
+    """Tuning in the job's objective, as the steps below: wall seconds, or device-seconds."""
     baseline_step_s: float
     tuned_step_s: float
 
@@ -92,7 +94,7 @@ def decide(
 
 def _break_even(costs: Costs) -> int | None:
     return break_even_step(
-        baseline_step_s=costs.baseline_step_s, tuned_step_s=costs.tuned_step_s, cost_wall_s=costs.wall_s
+        baseline_step_s=costs.baseline_step_s, tuned_step_s=costs.tuned_step_s, cost_wall_s=costs.paid_s
     )
 
 

@@ -83,10 +83,32 @@ class Loop:
 
     def step(self) -> Observation:
         """Run one step and return what happened."""
-        recorder, clock = self.recorder, self.recorder.clock
-        recorder.step = self.step_index
+        clock = self.recorder.clock
+        self.recorder.step = self.step_index
         start_s = clock()
-        supply = self.source.next()
+        supply, stats = self._work(self.source.next(self.step_index + 1))
+        seconds = clock() - start_s
+        return self._observe(supply, stats, seconds)
+
+    def rehearse(self, seconds: float) -> None:
+        """Repeat the coming step until ``seconds`` have passed, at least once, and take back what it learnt.
+
+        Nothing of it is observed, and its spans are lost. One-step-off: the batch in flight afterwards is that of
+        the coming step, sampled by the weights before it.
+        """
+        clock, version = self.recorder.clock, self.version
+        stop_s, state = clock() + seconds, self.trainer.state()
+        while True:
+            self._work(self.source.next(self.step_index))
+            self.trainer.load_state(state)
+            self.version = version
+            self.recorder.spans.clear()
+            if clock() >= stop_s:
+                return
+
+    def _work(self, supply: Supply) -> tuple[Supply, TrainStats]:
+        """Train on one step's rollouts."""
+        recorder = self.recorder
         with recorder.span(Role.TRAINER, "advantage"):
             scored = score(supply.produced, self.spec.job.algorithm)
         if self.step_index < self.spec.capture_batches:
@@ -97,8 +119,7 @@ class Loop:
             stats = self.trainer.update(prepared, weights_version=self.version, recorder=recorder)
         self.version += stats.num_updates
         self.source.after_update(supply.produced.batch)
-        seconds = clock() - start_s
-        return self._observe(supply, stats, seconds)
+        return supply, stats
 
     def settle(self) -> None:
         """Let work in flight finish, so that a paused run uses no core."""
@@ -151,7 +172,8 @@ class _SyncSource:
         self.engine = rollout_engine(spec.job, spec.knobs, shared)
         self.producer = Producer(spec.job, self.engine, spec.seed, spec.forced, recorder)
 
-    def next(self) -> Supply:
+    def next(self, following: int) -> Supply:
+        """Make the coming step's rollouts; nothing is made ahead."""
         loop, knobs = self.loop, self.loop.spec.knobs
         with loop.recorder.span(Role.TRAINER, "weight_sync"):
             hand_over(knobs.handover, loop.model, self.engine, loop.version, loop.spec.folder)
@@ -192,14 +214,15 @@ class _OffSource:
         self.was_paused = True
         self._order(0)
 
-    def next(self) -> Supply:
+    def next(self, following: int) -> Supply:
+        """Take the coming step's rollouts, and order those of step ``following``."""
         recorder = self.loop.recorder
         with recorder.span(Role.TRAINER, "rollout", SpanKind.EXPOSED_WAIT):
             delivery = self.settled or self.remote.collect()
         self.settled = None
         gap = self._probe_gap(delivery)
         with recorder.span(Role.TRAINER, "weight_sync"):
-            self._order(self.loop.step_index + 1)
+            self._order(following)
         return Supply(
             produced=delivery.produced,
             spans=delivery.spans,

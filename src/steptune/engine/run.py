@@ -38,6 +38,10 @@ class Run:
         """Run one step."""
         return self.loop.step()
 
+    def rehearse(self, seconds: float) -> None:
+        """Repeat the coming step for at least ``seconds``, without learning from it."""
+        self.loop.rehearse(seconds)
+
     def settle(self) -> None:
         """Wait for work in flight."""
         self.loop.settle()

@@ -3,10 +3,10 @@
 Orders come as JSON lines on stdin, answers go as JSON lines to the stdout this process was started with
 (anything a library prints goes to stderr instead)::
 
-    {"order": "steps", "num_steps": 4}  ->  {"answer": "steps", "observations": [...]}
-    {"order": "evaluate"}               ->  {"answer": "evaluate", "result": {...}}
-    {"order": "lengths"}                ->  {"answer": "lengths", "lengths": {...}}
-    end of input                        ->  the process leaves
+    {"order": "steps", "num_steps": 4, "rehearse_s": 0}  ->  {"answer": "steps", "observations": [...]}
+    {"order": "evaluate"}                                ->  {"answer": "evaluate", "result": {...}}
+    {"order": "lengths"}                                 ->  {"answer": "lengths", "lengths": {...}}
+    end of input                                         ->  the process leaves
 
 An error is answered with {"answer": "error", ...} and ends the process.
 """
@@ -44,6 +44,8 @@ class StepsOrder(Record):
 
     order: Literal["steps"] = "steps"
     num_steps: int
+    rehearse_s: float = 0.0
+    """Seconds of rehearsal before the first of them; see `core.framework.Session.run_steps`."""
 
 
 class OtherOrder(Record):
@@ -80,6 +82,8 @@ def _serve(run: RunFile, folder: Path, replies: IO[str]) -> None:
         for line in sys.stdin:
             order = ORDERS.validate_json(line)
             if isinstance(order, StepsOrder):
+                if order.rehearse_s > 0:
+                    engine_run.rehearse(order.rehearse_s)
                 made = [engine_run.step() for _ in range(order.num_steps)]
                 engine_run.settle()
                 _say(replies, answer="steps", observations=[o.model_dump(mode="json") for o in made])

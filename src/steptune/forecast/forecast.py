@@ -9,10 +9,11 @@ from steptune.core.change import Change
 from steptune.core.estimate import Estimate, Source
 from steptune.core.event import LearntFrom
 from steptune.core.forecast import Forecast, PhaseForecast
+from steptune.core.job import Objective
 from steptune.core.phase import Role, is_child, parent_phase
 from steptune.core.profile import Profile
 from steptune.core.records import content_hash
-from steptune.core.work import PlannedWork
+from steptune.core.work import PlannedWork, objective_weight
 from steptune.forecast.curve import ForecastError
 from steptune.forecast.interval import RatioInterval, ratio_interval
 from steptune.forecast.memory import fits, memory_peak
@@ -34,6 +35,7 @@ def forecast_change(
     history: tuple[LearntFrom, ...],
     total_memory_bytes: int,
     headroom_frac: float,
+    objective: Objective,
 ) -> Forecast:
     """Forecast what ``change`` does to the profiled job.
 
@@ -45,6 +47,7 @@ def forecast_change(
         history: finished trials, in order; empty for a first forecast.
         total_memory_bytes: memory the head-room refers to.
         headroom_frac: part of it that must stay free.
+        objective: what the ratio is of.
 
     Returns:
         The forecast; with ``refused`` set and NaN for numbers where the profile does not support one.
@@ -62,7 +65,7 @@ def forecast_change(
     return Forecast(
         change=change,
         step_time=_estimate(interval, measured_s, "s"),
-        ratio=_estimate(interval, 1.0, "x"),
+        ratio=_estimate(interval, objective_weight(objective, planned, planned_baseline), "x"),
         phases=_phases(step, step_s / step.time.step_s),
         idle_s={role.value: s * step_s / step.time.step_s for role, s in idle_by_role(step.time).items()},
         lag=planned.lag,
@@ -74,14 +77,14 @@ def forecast_change(
     )
 
 
-def raw_ratio(*, profile: Profile, planned_baseline: PlannedWork, planned: PlannedWork) -> float:
-    """Return candidate / baseline step time from the profile alone, no residual: what residuals learn against.
+def raw_ratio(*, profile: Profile, planned_baseline: PlannedWork, planned: PlannedWork, objective: Objective) -> float:
+    """Return candidate / baseline from the profile alone, no residual: what residuals learn against.
 
     Raises:
         ForecastError: the profile does not support a number.
     """
     model = fit(profile, planned_baseline)
-    return model.ratio(model.predict(planned))
+    return model.ratio(model.predict(planned)) * objective_weight(objective, planned, planned_baseline)
 
 
 def interval_of(model: StepModel, step: ModelStep, change: Change, residuals: Residuals, noise: float) -> RatioInterval:

@@ -4,12 +4,13 @@ Gives the same ratios as `forecast_change`, bit for bit (a test holds it), witho
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from steptune.core.change import Change
 from steptune.core.event import LearntFrom
+from steptune.core.job import Objective
 from steptune.core.profile import Profile
-from steptune.core.work import PlannedWork
+from steptune.core.work import PlannedWork, objective_weight
 from steptune.forecast.curve import ForecastError
 from steptune.forecast.forecast import interval_of
 from steptune.forecast.interval import RatioInterval
@@ -25,7 +26,7 @@ class Ranked:
     index: int
     """Position in the sequence that was ranked."""
     ratio: RatioInterval
-    """Candidate / baseline step time, 80 %."""
+    """Candidate / baseline of the objective, 80 %."""
     memory_fits: bool | None
     """None when too close to call or unknown."""
 
@@ -38,6 +39,7 @@ def rank(
     history: tuple[LearntFrom, ...],
     total_memory_bytes: int,
     headroom_frac: float,
+    objective: Objective,
 ) -> list[Ranked]:
     """Return candidates from fastest to slowest; those the profile has no price for are left out.
 
@@ -57,8 +59,15 @@ def rank(
         ranked.append(
             Ranked(
                 index=index,
-                ratio=interval_of(model, step, change, residuals, noise),
+                ratio=_scaled(
+                    interval_of(model, step, change, residuals, noise),
+                    objective_weight(objective, planned, planned_baseline),
+                ),
                 memory_fits=fits(peak, total_memory_bytes=total_memory_bytes, headroom_frac=headroom_frac),
             )
         )
     return sorted(ranked, key=lambda r: (r.ratio.mid, r.index))
+
+
+def _scaled(ratio: RatioInterval, weight: float) -> RatioInterval:
+    return replace(ratio, mid=ratio.mid * weight, low=ratio.low * weight, high=ratio.high * weight)

@@ -20,7 +20,7 @@ from steptune.core.phase import Role
 from steptune.core.profile import CostCurve, CurvePoint, GapStats, LagStats, Lengths, SampledLengths
 from steptune.core.trial import EvalResult, Observation, SpanTime
 from steptune.core.work import PlannedWork, WorkItem
-from steptune.testing.fake_space import COMPACTION, PACKING, FakeKnob, is_one_step_off, side_seconds
+from steptune.testing.fake_space import COMPACTION, PACKING, FakeKnob, cores_of, is_one_step_off, side_seconds
 
 HEALTHY_K3 = 1e-6
 """k3 of an untouched fake run, in nats."""
@@ -94,8 +94,8 @@ class FakeFramework:
             ),
             schedule="one_step_off" if is_off else "sync",
             lag=int(is_off),
-            trainer_cores=2,
-            rollout_cores=2,
+            trainer_cores=cores_of(self.knob_table, settings),
+            rollout_cores=cores_of(self.knob_table, settings),
             memory_bytes=1e6,
             padded_tokens=100,
             active_tokens=100,
@@ -161,8 +161,8 @@ class FakeSession:
     step: int = 0
     closed: bool = False
 
-    def run_steps(self, num_steps: int) -> list[Observation]:
-        """Make up ``num_steps`` observations."""
+    def run_steps(self, num_steps: int, *, rehearse_s: float = 0.0) -> list[Observation]:
+        """Make up ``num_steps`` observations; there is no cache that a rehearsal could warm."""
         return [self._one_step() for _ in range(num_steps)]
 
     def evaluate(self) -> EvalResult:

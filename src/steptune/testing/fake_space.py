@@ -30,6 +30,8 @@ class FakeKnob:
     """Value -> relative distance of the replayed update."""
     hides_metrics: frozenset[KnobValue] = frozenset()
     """Values under which the run reports no mismatch."""
+    cores: dict[KnobValue, float] = field(default_factory=dict[KnobValue, float])
+    """Value -> cores that the run holds; empty means `FAKE_CORES`."""
     fails_with: dict[KnobValue, str] = field(default_factory=dict[KnobValue, str])
     """Value -> how a launch ends: ``oom``, ``crash`` or ``nan``."""
 
@@ -44,6 +46,9 @@ class FakeKnob:
             what=f"fake knob of the {self.side}",
         )
 
+
+FAKE_CORES = 2.0
+"""Cores that a fake run holds where no knob says otherwise."""
 
 PACKING = FakeKnob(name="layout", side=Role.TRAINER, factors={"padded": 1.0, "packed": 0.5})
 """Honest gain on the trainer."""
@@ -98,6 +103,9 @@ CRASHING = FakeKnob(name="graph", side=Role.ROLLOUT, factors={False: 1.0, True: 
 POISONED = FakeKnob(name="fused_norm", side=Role.TRAINER, factors={False: 1.0, True: 0.7}, fails_with={True: "nan"})
 """Faster, but its loss and gradient norm are NaN."""
 
+ONE_CORE = FakeKnob(name="threads", side=Role.TRAINER, factors={2: 1.0, 1: 1.4}, cores={2: 2.0, 1: 1.0})
+"""Slower on half the cores: a loss in step time, a gain in device-seconds."""
+
 SCHEDULE = FakeKnob(
     name="schedule", side=Role.TRAINER, factors={"sync": 1.0, "one_step_off": 1.0}, effect=Effect.STALENESS
 )
@@ -115,6 +123,11 @@ def best_settings(knobs: tuple[FakeKnob, ...], harmless: Settings) -> dict[str, 
         key=lambda values: seconds_of(knobs, {**harmless, **{k.name: v for k, v in zip(free, values, strict=True)}}),
     )
     return {**harmless, **{k.name: v for k, v in zip(free, best, strict=True)}}
+
+
+def cores_of(knobs: tuple[FakeKnob, ...], settings: Settings) -> float:
+    """Return the cores that a fake run holds."""
+    return next((k.cores[settings[k.name]] for k in knobs if k.cores), FAKE_CORES)
 
 
 def seconds_of(knobs: tuple[FakeKnob, ...], settings: Settings) -> float:

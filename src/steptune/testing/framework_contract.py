@@ -36,6 +36,9 @@ ROUNDING_S = 1e-6
 MAX_UNATTRIBUTED_FRAC = 0.03
 """Part of a role's wall time that no span may cover (issue: under 3 %)."""
 
+BOOKKEEPING_S = 0.005
+"""Seconds outside every span that are never held against a step: fixed, and visible only in a test's tiny steps."""
+
 NUM_STEPS = 3
 """Steps of a live run: enough to show whether steps follow one another, and for one without an interruption."""
 
@@ -194,6 +197,15 @@ def forced_lengths_are_obeyed(subject: Subject) -> None:
         assert run.lengths() == natural, "a rollout did not stop at its forced length"
 
 
+def a_rehearsal_moves_nothing(subject: Subject) -> None:
+    """Arms of a trial rehearse for as long as they need and still do the same steps."""
+    with closing(subject.framework.launch(subject.job, subject.spec(), subject.folder / "plain")) as run:
+        plain = run.run_steps(NUM_STEPS)
+    with closing(subject.framework.launch(subject.job, subject.spec(), subject.folder / "rehearsed")) as run:
+        rehearsed = [*run.run_steps(1), *run.run_steps(NUM_STEPS - 1, rehearse_s=1e-3)]
+    assert [_work_of(step) for step in rehearsed] == [_work_of(step) for step in plain], "a rehearsal left a trace"
+
+
 def closing_twice_is_harmless(subject: Subject) -> None:
     """An error path may close a run that has closed itself."""
     run = subject.framework.launch(subject.job, subject.spec(), subject.folder / "closed")
@@ -243,6 +255,7 @@ LIVE_CHECKS: Mapping[str, Check] = {
         a_run_gives_steps_lengths_and_accuracy,
         observations_conserve_each_role_s_time,
         forced_lengths_are_obeyed,
+        a_rehearsal_moves_nothing,
         closing_twice_is_harmless,
         a_replay_is_at_no_distance_from_itself,
     )
@@ -266,15 +279,23 @@ def _check_step(step: Observation) -> None:
     assert step.lag_max >= 0, f"lag {step.lag_max}"
 
 
+def _work_of(step: Observation) -> tuple[object, ...]:
+    """What must not depend on how often a step was rehearsed."""
+    return step.step, step.prompt_tokens, step.completion_tokens, step.weight_version, step.reward_mean, step.grad_norm
+
+
 def _check_coverage(steps: Sequence[Observation], role: str) -> None:
     """Code outside every span is outside in all steps; a busy machine's interruptions are not."""
-    uncovered = [_uncovered_frac(step, role) for step in steps]
-    assert min(uncovered) <= MAX_UNATTRIBUTED_FRAC, f"{role}: {uncovered} of each step's wall time is in no span"
+    uncovered_s = [_uncovered_s(step, role) for step in steps]
+    allowed_s = [max(BOOKKEEPING_S, MAX_UNATTRIBUTED_FRAC * step.wall_by_role_s[role]) for step in steps]
+    assert any(s <= allowed for s, allowed in zip(uncovered_s, allowed_s, strict=True)), (
+        f"{role}: {uncovered_s} s of every step's wall time are in no span"
+    )
 
 
-def _uncovered_frac(step: Observation, role: str) -> float:
+def _uncovered_s(step: Observation, role: str) -> float:
     mine = [span for span in step.spans if span.role == role and not is_child(span.phase)]
-    return 1 - math.fsum(span.seconds for span in mine) / step.wall_by_role_s[role]
+    return step.wall_by_role_s[role] - math.fsum(span.seconds for span in mine)
 
 
 def _check_role(step: Observation, role: str, wall_s: float) -> None:

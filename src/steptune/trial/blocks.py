@@ -1,7 +1,9 @@
 """Two live runs take turns in ABBA order, so that drift of the machine falls on both alike.
 
-The first step of every block is dropped: caches are cold, and a run with a second process starts its block
-with a batch that was finished during the pause.
+Every block begins with a rehearsal that is not counted: caches are cold, and a run with a second process starts its
+block with a batch that was finished during the pause. The surprise: a rehearsal is measured in seconds and repeats
+the coming step. Dropping a number of steps instead left a 0.25 s step 15 to 30 % too long (its second step after a
+pause was still slow), and every arm would then count other steps of the reference lengths.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,8 +12,8 @@ from dataclasses import dataclass
 from steptune.core.framework import Session
 from steptune.core.trial import Observation
 
-DROPPED_STEPS = 1
-"""Leading steps of every block that are not counted."""
+REHEARSAL_S = 0.6
+"""Seconds of rehearsal per block: steps of 0.25 s were slow in the first 0.5 s after a pause (2 cores, 2026-11-30)."""
 
 WARMUP_STEPS = 2
 """Steps after a launch that belong to no block: allocator and kernel caches, and the wait for a run that loads."""
@@ -24,17 +26,12 @@ class BlockPlan:
     max_pairs: int
     """Pairs of blocks, one block per arm."""
     kept_steps: int
-    """Counted steps per block."""
-
-    @property
-    def steps_per_block(self) -> int:
-        """Steps run per block, dropped ones included."""
-        return self.kept_steps + DROPPED_STEPS
+    """Steps per block, rehearsal not included."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pair:
-    """One block of each arm, dropped steps left out."""
+    """One block of each arm."""
 
     incumbent: tuple[Observation, ...]
     candidate: tuple[Observation, ...]
@@ -63,8 +60,8 @@ def warm_up(sessions: Sequence[Session]) -> None:
 
 
 def run_block(session: Session, plan: BlockPlan) -> tuple[Observation, ...]:
-    """Run one block and return its counted steps."""
-    return tuple(session.run_steps(plan.steps_per_block)[DROPPED_STEPS:])
+    """Run one block and return its steps."""
+    return tuple(session.run_steps(plan.kept_steps, rehearse_s=REHEARSAL_S))
 
 
 def mean_step_s(steps: Sequence[Observation]) -> float:

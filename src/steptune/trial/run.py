@@ -28,8 +28,12 @@ def run_trial(
     plan: BlockPlan,
     keep_going: KeepGoing,
     out_dir: Path,
+    devices_ratio: float = 1.0,
 ) -> Trial:
-    """Run ``change`` against the live incumbent and return the trial in a terminal state."""
+    """Run ``change`` against the live incumbent and return the trial in a terminal state.
+
+    ``devices_ratio``: see `core.trial.Trial`.
+    """
     started_s, load_avg = time.monotonic(), os.getloadavg()[0]
     pairs: list[Pair] = []
     state, cause = TrialState.FINISHED, ""
@@ -61,6 +65,7 @@ def run_trial(
         wall_s=wall_s,
         num_cores=job.devices.num_cores,
         load_avg=load_avg,
+        devices_ratio=devices_ratio,
     )
 
 
@@ -75,6 +80,7 @@ def finished_trial(
     wall_s: float,
     num_cores: int,
     load_avg: float | None,
+    devices_ratio: float = 1.0,
 ) -> Trial:
     """Return the record of a trial from its pairs (none when it never ran)."""
     incumbent = [step for pair in pairs for step in pair.incumbent]
@@ -88,7 +94,8 @@ def finished_trial(
         change=change,
         state=state,
         arms=arms if pairs else (),
-        ratio=paired_ratio(pairs) if pairs else None,
+        ratio=paired_ratio(pairs, devices_ratio) if pairs else None,
+        devices_ratio=devices_ratio,
         incumbent_signature=incumbent_signature,
         step_time=step_time(candidate) if candidate else None,
         cost_wall_s=wall_s,
@@ -98,17 +105,18 @@ def finished_trial(
     )
 
 
-def paired_ratio(pairs: Sequence[Pair]) -> Estimate:
+def paired_ratio(pairs: Sequence[Pair], devices_ratio: float = 1.0) -> Estimate:
     """Return candidate / incumbent with the 95 % interval over pairs (no interval for a single pair)."""
     if len(pairs) < 2:
-        return Estimate(value=pairs[0].ratio, unit="x", source=Source.MEASURED, n=1, note="one pair: no interval")
-    candidate, incumbent = pair_times(pairs)
+        value = pairs[0].ratio * devices_ratio
+        return Estimate(value=value, unit="x", source=Source.MEASURED, n=1, note="one pair: no interval")
+    candidate, incumbent = pair_times(pairs, devices_ratio)
     return ratio_interval(candidate, incumbent).estimate(unit="x", source=Source.MEASURED)
 
 
-def pair_times(pairs: Sequence[Pair]) -> tuple[list[float], list[float]]:
-    """Return mean step times in seconds of every pair: (candidate, incumbent)."""
-    return [mean_step_s(p.candidate) for p in pairs], [mean_step_s(p.incumbent) for p in pairs]
+def pair_times(pairs: Sequence[Pair], devices_ratio: float = 1.0) -> tuple[list[float], list[float]]:
+    """Return the mean cost of a step in every pair: (candidate, incumbent), in seconds on the incumbent's devices."""
+    return [mean_step_s(p.candidate) * devices_ratio for p in pairs], [mean_step_s(p.incumbent) for p in pairs]
 
 
 def step_time(steps: Sequence[Observation]) -> Estimate:

@@ -1,10 +1,12 @@
 """From the journal to the decision. Pure, so that `report --verify` can draw the same conclusion again."""
 
 from steptune.core.decision import Decision
-from steptune.core.event import Confirmed, RewardTested, TrialEnded
+from steptune.core.event import Confirmed, Forecasted, RewardTested, TrialEnded
+from steptune.core.job import Objective
 from steptune.core.knob import Effect
 from steptune.core.profile import NoiseFloor, Profile
 from steptune.core.verdict import Verdict
+from steptune.core.work import objective_weight
 from steptune.decide.final import Costs, decide
 from steptune.decide.tripwires import tripwires
 from steptune.store.replay import SessionState
@@ -23,6 +25,7 @@ def conclude(state: SessionState, found: SearchState) -> Decision:
     confirmed = _of_this(state.confirmed, change.signature)
     tested = next((t for t in reversed(state.reward_tests) if t.signature == change.signature), None)
     is_confirmed = confirmed is not None
+    planned = state.forecasts.get(winner.trial.number) if winner else None
     return decide(
         change=change,
         baseline=settings_of(started.baseline_levers),
@@ -31,12 +34,12 @@ def conclude(state: SessionState, found: SearchState) -> Decision:
         over_best_practice=confirmed.speedup_over_best_practice if is_confirmed else None,
         verdicts=verdicts_on(winner, tested) if winner else (),
         noise=_noise(baseline),
-        costs=_costs(state, baseline, confirmed),
+        costs=_costs(state, baseline, confirmed, planned),
         holds_for=confirmed.holds_for if is_confirmed else None,
         tripwires=tripwires(
             limits=started.job.limits,
             own_lag=started.job.algorithm.num_updates - 1,
-            baseline_step_s=baseline.step_time.value,
+            baseline_step_s=baseline.step_time.value / _weight(started.job.objective, planned),
             baseline_truncated_frac=baseline.health.truncated_frac,
             total_memory_bytes=started.machine.memory_bytes,
         ),
@@ -62,9 +65,21 @@ def _noise(baseline: Profile) -> NoiseFloor:
     return baseline.noise
 
 
-def _costs(state: SessionState, baseline: Profile, confirmed: Confirmed | None) -> Costs:
-    baseline_s = baseline.step_time.value
-    tuned_s = baseline_s / confirmed.speedup.value if confirmed else baseline_s
+def _weight(objective: Objective, winner: Forecasted | None) -> float:
+    """Return what the winner's step time counts against the baseline's."""
+    return objective_weight(objective, winner.planned, winner.planned_baseline) if winner else 1.0
+
+
+def _costs(state: SessionState, baseline: Profile, confirmed: Confirmed | None, winner: Forecasted | None) -> Costs:
+    """A step and the tuning are counted in the job's objective: wall seconds, or device-seconds."""
+    assert state.started is not None, "a session is concluded after its start"
+    step_s, paid_s = baseline.step_time.value, state.cost_wall_s
+    if winner is not None and state.started.job.objective is Objective.DEVICE_SECONDS_PER_STEP:
+        step_s, paid_s = step_s * winner.planned_baseline.num_devices, state.cost_device_s
     return Costs(
-        wall_s=state.cost_wall_s, device_s=state.cost_device_s, baseline_step_s=baseline_s, tuned_step_s=tuned_s
+        wall_s=state.cost_wall_s,
+        device_s=state.cost_device_s,
+        paid_s=paid_s,
+        baseline_step_s=step_s,
+        tuned_step_s=step_s / confirmed.speedup.value if confirmed else step_s,
     )

@@ -21,8 +21,8 @@ from steptune.tune.baseline import NOTHING
 from steptune.tune.context import Context, settings_of
 from steptune.tune.search import Space, write_forecast
 
-WATERFALL_PLAN = BlockPlan(max_pairs=3, kept_steps=2)
-"""Rounds over all rows of the waterfall."""
+WATERFALL_PLAN = BlockPlan(max_pairs=4, kept_steps=2)
+"""Rounds over all rows of the waterfall: 8 steps, one turn of the reference lengths that the forecasts average."""
 
 CONFIRM_PLAN = BlockPlan(max_pairs=5, kept_steps=3)
 """Rounds over baseline, best practice and winner: what the headline rests on."""
@@ -53,7 +53,7 @@ def measure_waterfall(context: Context, space: Space, change: Change) -> None:
     wall_s = time.monotonic() - started_s
     context.record(
         Waterfall(
-            rows=tuple(_row(stages, blocks, index) for index in range(len(stages))),
+            rows=tuple(_row(context, stages, blocks, index) for index in range(len(stages))),
             cost_wall_s=wall_s,
             cost_device_s=wall_s * context.job.devices.num_cores,
         )
@@ -94,17 +94,21 @@ def _forecast_ratio(context: Context, space: Space, settings: Settings) -> float
         history=(),
         total_memory_bytes=context.framework.total_memory_bytes(),
         headroom_frac=context.job.limits.memory_headroom_frac,
+        objective=context.job.objective,
     ).ratio.value
 
 
-def _row(stages: Sequence[Change], blocks: Blocks, index: int) -> WaterfallStep:
+def _row(context: Context, stages: Sequence[Change], blocks: Blocks, index: int) -> WaterfallStep:
     stage = stages[index]
+    weights = [context.weight(each.applied_to(context.baseline_settings)) for each in stages]
     added = [str(m) for m in stage.moves if index and m not in stages[index - 1].moves]
     return WaterfallStep(
         added="; ".join(added) or "baseline",
         step_time=step_time([step for block in blocks[index] for step in block]),
-        ratio_to_previous=_ratio(blocks[index], blocks[index - 1]) if index else None,
-        ratio_to_baseline=_ratio(blocks[index], blocks[0]) if index else None,
+        ratio_to_previous=_ratio(blocks[index], blocks[index - 1], weights[index] / weights[index - 1])
+        if index
+        else None,
+        ratio_to_baseline=_ratio(blocks[index], blocks[0], weights[index]) if index else None,
         signature=stage.signature,
     )
 
@@ -121,6 +125,7 @@ def confirm(context: Context, space: Space, change: Change) -> None:
     )
     raw = _run_arms(context, [settings[0], winner], "natural", RAW_PLAN, seed_shift=CONFIRM_SEED_SHIFT, forced=None)
     wall_s = time.monotonic() - started_s
+    best_weight, weight = (context.weight(each) for each in settings[1:])
     confirmed = Confirmed(
         signature=change.signature,
         arms=tuple(
@@ -132,9 +137,9 @@ def confirm(context: Context, space: Space, change: Change) -> None:
                 strict=True,
             )
         ),
-        speedup=_speedup(blocks[0], blocks[2]),
-        speedup_over_best_practice=_speedup(blocks[1], blocks[2]),
-        raw_speedup=_speedup(raw[0], raw[1]),
+        speedup=_ratio(blocks[0], blocks[2], 1 / weight),
+        speedup_over_best_practice=_ratio(blocks[1], blocks[2], best_weight / weight),
+        raw_speedup=_ratio(raw[0], raw[1], 1 / weight),
         holds_for=range_of(context, space, change),
         cost_wall_s=wall_s,
         cost_device_s=wall_s * context.job.devices.num_cores,
@@ -172,6 +177,7 @@ def _ratio_at(context: Context, space: Space, change: Change, lengths: SampledLe
             history=(),
             total_memory_bytes=context.framework.total_memory_bytes(),
             headroom_frac=context.job.limits.memory_headroom_frac,
+            objective=context.job.objective,
         ).ratio.value
         for settings in (change.applied_to(baseline), baseline)
     ]
@@ -200,14 +206,10 @@ def _run_arms(
             session.close()
 
 
-def _ratio(candidate: Sequence[Sequence[Observation]], base: Sequence[Sequence[Observation]]) -> Estimate:
-    interval = ratio_interval([mean_step_s(b) for b in candidate], [mean_step_s(b) for b in base])
+def _ratio(above: Sequence[Sequence[Observation]], below: Sequence[Sequence[Observation]], weight: float) -> Estimate:
+    """Return above / below in the job's objective; swapping the arms gives exactly the inverse."""
+    interval = ratio_interval([mean_step_s(b) * weight for b in above], [mean_step_s(b) for b in below])
     return interval.estimate(unit="x", source=Source.MEASURED)
-
-
-def _speedup(slow: Sequence[Sequence[Observation]], fast: Sequence[Sequence[Observation]]) -> Estimate:
-    """Return slow / fast: swapping the arms of a ratio gives exactly its inverse."""
-    return _ratio(slow, fast)
 
 
 def record_tuned_profile(context: Context, change: Change) -> None:

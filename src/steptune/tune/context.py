@@ -10,7 +10,7 @@ from steptune.core.job import JobSpec
 from steptune.core.knob import Effect, KnobSpec, KnobValue, Settings
 from steptune.core.profile import Profile, SampledLengths
 from steptune.core.trial import Arm
-from steptune.core.work import PlannedWork
+from steptune.core.work import PlannedWork, objective_weight
 from steptune.store.journal import Journal
 from steptune.store.replay import SessionState, fold
 from steptune.store.run_folder import RunFolder
@@ -102,6 +102,11 @@ class Context:
     def planned(self, settings: Settings) -> PlannedWork:
         """Count the work of a step under ``settings`` at the reference lengths."""
         return self.framework.planned_work(self.job, settings, self.lengths)
+
+    def weight(self, settings: Settings) -> float:
+        """Return what a step time under ``settings`` counts against the baseline's in the job's objective."""
+        planned, baseline = self.planned(settings), self.planned(self.baseline_settings)
+        return objective_weight(self.job.objective, planned, baseline)
 
     def run_path(self, *names: str) -> Path:
         """A path inside the run folder that does not exist yet (a resumed session never writes over old files)."""

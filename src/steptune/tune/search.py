@@ -147,6 +147,7 @@ def write_forecast(
         history=history,
         total_memory_bytes=context.framework.total_memory_bytes(),
         headroom_frac=context.job.limits.memory_headroom_frac,
+        objective=context.job.objective,
     )
     event = Forecasted.model_validate(
         {
@@ -173,6 +174,7 @@ def _rank(context: Context, space: Space, history: tuple[LearntFrom, ...]) -> li
         history=history,
         total_memory_bytes=context.framework.total_memory_bytes(),
         headroom_frac=context.job.limits.memory_headroom_frac,
+        objective=context.job.objective,
     )
     return [
         (r.index, RankedChange(change=changes[r.index], low=r.ratio.low, mid=r.ratio.mid, high=r.ratio.high))

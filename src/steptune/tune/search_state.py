@@ -34,7 +34,7 @@ class SearchState:
 
     @property
     def incumbent_ratio(self) -> float:
-        """Incumbent / baseline step time."""
+        """Incumbent / baseline of the objective."""
         return _ratio_value(self.incumbent) if self.incumbent else 1.0
 
     def is_open(self, change: Change) -> bool:
@@ -93,5 +93,11 @@ def _learnt(state: SessionState, event: TrialEnded) -> LearntFrom | None:
     forecast = state.forecasts.get(event.trial.number)
     if event.ratio_to_baseline is None or forecast is None or state.baseline is None:
         return None
-    raw = raw_ratio(profile=state.baseline, planned_baseline=forecast.planned_baseline, planned=forecast.planned)
+    assert state.started is not None, "a session is recorded before its trials"
+    raw = raw_ratio(
+        profile=state.baseline,
+        planned_baseline=forecast.planned_baseline,
+        planned=forecast.planned,
+        objective=state.started.job.objective,
+    )
     return LearntFrom(change=event.trial.change, raw_forecast_ratio=raw, measured_ratio=event.ratio_to_baseline.value)

@@ -21,7 +21,7 @@ from steptune import __version__
 from steptune.core.errors import JobError, LimitError, StepTuneError, StoreError, explain
 from steptune.core.event import Decided, SessionEnded, SessionResumed, SessionStarted
 from steptune.core.framework import Framework
-from steptune.core.job import JobSpec, Objective
+from steptune.core.job import JobSpec
 from steptune.store.codehash import code_hash
 from steptune.store.journal import Clock, open_for_append
 from steptune.store.knob_checks import check_knobs
@@ -70,7 +70,6 @@ def start_session(
     """
     specs = framework.knobs(job)
     check_knobs(job, specs)
-    _check_objective(job)
     _check_devices(job)
     _check_baselines(job, framework)
     folder = RunFolder.create(options.root, job, clock)
@@ -234,23 +233,6 @@ def _context(job: JobSpec, framework: Framework, folder: RunFolder, clock: Clock
         progress=Progress(budget=budget),
         specs=framework.knobs(job),
     )
-
-
-def _check_objective(job: JobSpec) -> None:
-    """Refuse the objective that trials are not judged by yet, instead of tuning for another.
-
-    Raises:
-        JobError: the objective is device-seconds.
-    """
-    if job.objective is not Objective.STEP_TIME:
-        raise JobError(
-            explain(
-                "`objective` cannot be tuned for yet",
-                got=job.objective.value,
-                allowed=Objective.STEP_TIME.value,
-                hint="tune for step time with fewer `devices.num_cores` to use fewer devices",
-            )
-        )
 
 
 def _check_devices(job: JobSpec) -> None:

@@ -71,6 +71,7 @@ def run_against(context: Context, number: int, change: Change, incumbent: Change
     """Launch the incumbent and the change, and let them take turns."""
     baseline = context.baseline_settings
     folder = context.folder.new_trial_folder(number, change.signature)
+    devices_ratio = context.weight(change.applied_to(baseline)) / context.weight(incumbent.applied_to(baseline))
     session = context.framework.launch(
         context.job, _spec(context, incumbent.applied_to(baseline)), folder / "incumbent"
     )
@@ -90,8 +91,10 @@ def run_against(context: Context, number: int, change: Change, incumbent: Change
                 own_lag=context.job.algorithm.num_updates - 1,
                 noise=context.baseline.noise or _no_noise(),
                 max_looks=plan.max_pairs - 1,
+                devices_ratio=devices_ratio,
             ),
             out_dir=folder / "candidate",
+            devices_ratio=devices_ratio,
         )
     finally:
         session.close()
@@ -106,6 +109,8 @@ class StopRule:
     own_lag: int
     noise: NoiseFloor
     max_looks: int
+    devices_ratio: float = 1.0
+    """See `core.trial.Trial`."""
 
     def __call__(self, pairs: Sequence[Pair]) -> str | None:
         """Return why the trial should stop, or None."""
@@ -124,7 +129,7 @@ class StopRule:
     def _lost(self, pairs: Sequence[Pair]) -> str | None:
         if len(pairs) < MIN_PAIRS_TO_STOP:
             return None
-        candidate, incumbent = pair_times(pairs)
+        candidate, incumbent = pair_times(pairs, self.devices_ratio)
         so_far = sequential_ratio_interval(candidate, incumbent, max_looks=self.max_looks)
         if not cannot_win(so_far, self.noise):
             return None

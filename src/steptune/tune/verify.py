@@ -59,6 +59,7 @@ def _check_forecast(event: Forecasted, before: Sequence[Event], index: int) -> l
         history=event.history,
         total_memory_bytes=state.started.machine.memory_bytes,
         headroom_frac=state.started.job.limits.memory_headroom_frac,
+        objective=state.started.job.objective,
     )
     if canonical_json(again) != canonical_json(event.forecast):
         return [f"line {index + 1}: the forecast cannot be recomputed from its inputs"]

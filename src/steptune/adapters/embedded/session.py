@@ -57,10 +57,10 @@ class EngineSession:
         self.is_ready = False
         """The engine loads while other runs load too; the first order waits for it."""
 
-    def run_steps(self, num_steps: int) -> list[Observation]:
+    def run_steps(self, num_steps: int, *, rehearse_s: float = 0.0) -> list[Observation]:
         """Run steps; see `core.framework.Session`."""
-        timeout_s = max(MIN_STALL_S, STALL_FACTOR * self.longest_step_s) * num_steps
-        answer = self._ask({"order": "steps", "num_steps": num_steps}, timeout_s)
+        timeout_s = max(MIN_STALL_S, STALL_FACTOR * self.longest_step_s) * (num_steps + 1) + rehearse_s
+        answer = self._ask({"order": "steps", "num_steps": num_steps, "rehearse_s": rehearse_s}, timeout_s)
         made = [Observation.model_validate(o) for o in answer["observations"]]
         self.longest_step_s = max([self.longest_step_s, *(o.step_time_s for o in made)])
         return made

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from steptune.core.decision import Decision
 from steptune.core.estimate import Estimate
+from steptune.core.job import Objective
 from steptune.core.verdict import Judgement, Verdict
 from steptune.report.blocks import Block, Cell, Figure, Figures, Table, Text, Tone, Words
 from steptune.report.card import NotApplicable, Shown
@@ -39,7 +40,10 @@ def takeaway(view: SessionView, decision: Decision) -> str:
         return f"{outcome_text}: {over} is handed back{tried}"
     if decision.speedup is None:
         return f"{decision.outcome}, with no confirmed speed-up over {over}"
-    return f"{decision.outcome}: {main_text(decision.speedup)} the speed of {over} ({detail_text(decision.speedup)})"
+    gain, detail = main_text(decision.speedup), detail_text(decision.speedup)
+    if _counts_devices(view):
+        return f"{decision.outcome}: {over} takes {gain} the device-seconds per step ({detail})"
+    return f"{decision.outcome}: {gain} the speed of {over} ({detail})"
 
 
 def _unfinished(view: SessionView) -> Shown:
@@ -73,8 +77,8 @@ def _figures(view: SessionView, decision: Decision, limits: Sequence[LimitKept])
     whose = "" if view.is_change_out else "candidate: "
     figures = [
         Figure(label="outcome", cell=outcome(decision.outcome)),
-        Figure(label=f"{whose}speed over {over}", cell=number(decision.speedup, missing="none confirmed")),
-        Figure(label=f"{whose}speed over best practice", cell=number(best, missing="not measured")),
+        Figure(label=f"{whose}{_gain(view)} {over}", cell=number(decision.speedup, missing="none confirmed")),
+        Figure(label=f"{whose}{_gain(view)} best practice", cell=number(best, missing="not measured")),
         Figure(label=f"{whose}same, natural lengths", cell=number(_raw_speedup(view))),
         Figure(label=f"{whose}guards", cell=guards_summary(decision.verdicts)),
         Figure(label="limits", cell=_limits_summary(limits)),
@@ -83,6 +87,14 @@ def _figures(view: SessionView, decision: Decision, limits: Sequence[LimitKept])
         Figure(label="paid for itself", cell=break_even(view, decision)),
     ]
     return tuple(figures)
+
+
+def _counts_devices(view: SessionView) -> bool:
+    return view.started is not None and view.started.job.objective is Objective.DEVICE_SECONDS_PER_STEP
+
+
+def _gain(view: SessionView) -> str:
+    return "fewer device-seconds than" if _counts_devices(view) else "speed over"
 
 
 def guards_summary(verdicts: Sequence[Verdict]) -> Cell:
@@ -104,7 +116,13 @@ def break_even(view: SessionView, decision: Decision) -> Cell:
         return muted("nothing to pay back with")
     if decision.break_even_step is None:
         return muted("never")
-    return number(derived(decision.break_even_step, "steps", note="of the tuned job, in wall time"))
+    return number(
+        derived(
+            decision.break_even_step,
+            "steps",
+            note=f"of the tuned job, in {'device' if _counts_devices(view) else 'wall'} time",
+        )
+    )
 
 
 def _raw_speedup(view: SessionView) -> Estimate | None:
