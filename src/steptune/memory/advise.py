@@ -1,0 +1,127 @@
+"""Out-of-memory advice: every memory text of a paste becomes a finding with its phase, figures and remedies.
+
+Messages that look fatal and are not (`memory/non_fatal`), memory that grows before anything fails
+(`memory/after_sleep_growth`) and a share that the framework did not keep (`memory/override`) are findings of their own.
+"""
+
+from steptune.core.finding import Evidence, Finding, FindingKind, Severity
+from steptune.core.paste import Paste
+from steptune.memory.classify import Failure, Told, failures, read_told
+from steptune.memory.growth import growth_finding
+from steptune.memory.logits import logits_text, positions_text, vocab_size
+from steptune.memory.override import override_finding
+from steptune.memory.pool import pool_finding
+from steptune.memory.remedies import remedies
+from steptune.memory.settings import View, view_of
+from steptune.memory.table import not_monotone_finding
+
+LOGIT_PHASES = ("logits", "logprob", "backward", "forward")
+"""Phases in which logits of a whole micro batch stand in memory."""
+
+PHASE_WORDS = {
+    "engine_start": "while the inference engine started",
+    "rollout": "while answers were generated",
+    "logprob": "while log-probs were computed",
+    "logits": "in the loss, on the logits",
+    "forward": "in the training forward pass",
+    "backward": "in the backward pass",
+    "optimizer": "in the optimizer step",
+    "refit": "while weights were sent to the engine",
+    "wake_up": "when the engine woke up",
+    "resume": "while a checkpoint was loaded",
+    "load": "while the model was built",
+    "collective": "in a collective operation",
+    "host": "on the host, not on the device",
+    "unknown": "in a phase that the text does not name",
+}
+"""Phase of a failure as people say it."""
+
+
+MAYBE_KILLED = "A process was killed; too little host memory is the most frequent cause, the text does not prove it"
+"""Ray names the kernel's out-of-memory killer among three possible causes of every lost worker."""
+
+
+def memory_findings(paste: Paste) -> tuple[Finding, ...]:
+    """Return what the memory texts, series and settings of ``paste`` say; empty where there is none."""
+    view = view_of(paste)
+    told = read_told(paste.excerpts)
+    found: list[Finding | None] = [_failure_finding(failure, view) for failure in failures(told)]
+    found += [
+        pool_finding(paste, view, told),
+        growth_finding(paste),
+        override_finding(paste, view),
+        not_monotone_finding(paste),
+        _non_fatal(told),
+    ]
+    return tuple(finding for finding in found if finding is not None)
+
+
+def _failure_finding(failure: Failure, view: View) -> Finding:
+    best = failure.best
+    figures = best.figures
+    needs = "" if figures.needed_gib is None else f": {_gib(figures.needed_gib)} needed"
+    free = "" if figures.free_gib is None or not needs else f", {_gib(figures.free_gib)} free"
+    is_sure = best.meaning == "failure"
+    title = f"Out of memory {PHASE_WORDS[failure.phase]}{needs}{free}" if is_sure else MAYBE_KILLED
+    return Finding(
+        code=f"oom/{failure.phase}",
+        kind=FindingKind.MEMORY,
+        severity=Severity.FAULT if is_sure else Severity.WARNING,
+        title=title,
+        evidence=(*_stated(failure), *_logits(failure, view)),
+        remedies=remedies(failure, view),
+    )
+
+
+def _stated(failure: Failure) -> tuple[Evidence, ...]:
+    best = failure.best
+    figures, origin = best.figures, best.excerpt.origin
+    texts = [
+        _part("needed", figures.needed_gib),
+        _part("free", figures.free_gib),
+        _part("capacity", figures.capacity_gib),
+        _part("held by tensors", figures.allocated_gib),
+        _part("reserved but unallocated (fragmentation)", figures.unallocated_gib),
+        _part("held by other processes", figures.others_gib),
+        f"phase named by `{best.because}`" if best.because else None,
+        f"printed {failure.count()} times (ranks, retries and the controller)" if failure.count() > 1 else None,
+    ]
+    message = Evidence(text=_short(best.excerpt.text), origin=origin)
+    return (message, *(Evidence(text=text, origin=origin) for text in texts if text is not None))
+
+
+def _logits(failure: Failure, view: View) -> tuple[Evidence, ...]:
+    if failure.phase not in LOGIT_PHASES:
+        return ()
+    needed, vocab = failure.best.figures.needed_gib, vocab_size(view)
+    texts = [
+        logits_text(view),
+        positions_text(needed, vocab) if failure.phase == "logits" and needed is not None and vocab else None,
+    ]
+    return tuple(Evidence(text=text) for text in texts if text is not None)
+
+
+def _non_fatal(told: list[Told]) -> Finding | None:
+    harmless = [one for one in told if one.meaning == "non_fatal"]
+    if not harmless:
+        return None
+    return Finding(
+        code="memory/non_fatal",
+        kind=FindingKind.MEMORY,
+        severity=Severity.INFO,
+        title="`malloc return OOM` of the memory saver is not a crash: the allocator frees its cache and tries again",
+        evidence=tuple(Evidence(text=_short(one.excerpt.text), origin=one.excerpt.origin) for one in harmless[:2]),
+    )
+
+
+def _part(name: str, gib: float | None) -> str | None:
+    return None if gib is None else f"{name} {_gib(gib)}"
+
+
+def _gib(gib: float) -> str:
+    return f"{gib:.2f} GiB" if gib >= 1 else f"{gib * 1024:.0f} MiB"
+
+
+def _short(text: str, limit: int = 300) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= limit else flat[: limit - 3] + "..."

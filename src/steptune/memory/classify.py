@@ -1,0 +1,114 @@
+"""From excerpts to failures: is it about memory, and in which phase was the program?
+
+The surprise: the line that fails is rarely the cause, and one failure is printed by every rank and again by the
+controller, often without its frames. Texts of one phase are one failure, and texts without frames join another
+failure that needed as much.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import final
+
+from steptune.core.paste import Excerpt, ExcerptKind
+from steptune.memory.figures import Figures, read_figures
+from steptune.memory.tables import Meaning, compiled, frame_signs, text_signs
+
+UNKNOWN = "unknown"
+"""Phase of a failure whose text and frames do not say where the program was."""
+
+_KINDS = (ExcerptKind.OOM, ExcerptKind.ERROR, ExcerptKind.MEMORY, ExcerptKind.WARNING)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Told:
+    """One excerpt that is about memory, read."""
+
+    excerpt: Excerpt
+    meaning: Meaning
+    phase: str
+    because: str
+    """The words that named the phase; empty when it is unknown."""
+    figures: Figures
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failure:
+    """One failure: all texts of one phase, the most telling first."""
+
+    phase: str
+    told: tuple[Told, ...]
+
+    @property
+    def best(self) -> Told:
+        """The text with the most figures and frames."""
+        return self.told[0]
+
+    def count(self) -> int:
+        """Return how often it was printed, all ranks together."""
+        return sum(one.excerpt.count for one in self.told)
+
+    def words(self) -> str:
+        """Return message and frames of the most telling text."""
+        return words_of(self.best.excerpt)
+
+
+def read_told(excerpts: Iterable[Excerpt]) -> list[Told]:
+    """Return the excerpts that are about memory, in order."""
+    told: list[Told] = []
+    for excerpt in excerpts:
+        if excerpt.kind not in _KINDS:
+            continue
+        for sign in text_signs():
+            if compiled(sign.pattern).search(excerpt.text):
+                phase, because = (sign.phase, "") if sign.phase else phase_of(words_of(excerpt))
+                figures = read_figures(excerpt.text)
+                told.append(Told(excerpt=excerpt, meaning=sign.meaning, phase=phase, because=because, figures=figures))
+                break
+    return told
+
+
+def phase_of(words: str) -> tuple[str, str]:
+    """Return the phase that ``words`` (frames and message, one a line) name, and the words that named it."""
+    for sign in frame_signs():
+        found = compiled(sign.pattern).search(words)
+        if found is not None:
+            return sign.phase, " ".join(found[0].split())[:80]
+    return UNKNOWN, ""
+
+
+def words_of(excerpt: Excerpt) -> str:
+    """Return frames and message of an excerpt, one a line."""
+    return "\n".join((*excerpt.context, excerpt.text))
+
+
+def failures(told: Sequence[Told]) -> list[Failure]:
+    """Group the failing texts by phase, in order of their first line."""
+    failing = [one for one in told if one.meaning == "failure"]
+    known = {_size(one) for one in failing if one.phase != UNKNOWN and one.figures.needed_gib is not None}
+    groups: dict[str, list[Told]] = {}
+    for one in failing:
+        is_repeat = one.phase == UNKNOWN and (_size(one) in known or (one.figures.needed_gib is None and known))
+        if not is_repeat:
+            groups.setdefault(one.phase, []).append(one)
+    if not groups:
+        groups = _kills(told)
+    return [
+        Failure(phase=phase, told=tuple(sorted(ones, key=_telling, reverse=True))) for phase, ones in groups.items()
+    ]
+
+
+def _kills(told: Sequence[Told]) -> dict[str, list[Told]]:
+    kills = [one for one in told if one.meaning == "maybe_host"]
+    return {"host": kills} if kills else {}
+
+
+def _size(one: Told) -> float | None:
+    return one.figures.needed_gib
+
+
+def _telling(one: Told) -> tuple[int, int]:
+    figures = one.figures
+    stated = sum(value is not None for value in (figures.needed_gib, figures.free_gib, figures.capacity_gib))
+    return stated, len(one.excerpt.context)
