@@ -1,0 +1,22 @@
+"""How durations and shares are written in titles, so that every sentence says them the same way."""
+
+from steptune.core.units import duration_text
+
+TENTHS_BELOW_S = 100.0
+"""Steps shorter than this are written in seconds with three digits: 96.6 s says more than 1 m 37 s."""
+
+
+def said(seconds: float) -> str:
+    """Return a duration for a sentence.
+
+    >>> said(96.551), said(12850), said(0.4)
+    ('96.6 s', '3 h 34 m', '400 ms')
+    """
+    if 1.0 <= seconds < TENTHS_BELOW_S:
+        return f"{seconds:.3g} s"
+    return duration_text(seconds)
+
+
+def from_to(before_s: float, after_s: float) -> str:
+    """Return ``9 h 00 m to 3 h 34 m``."""
+    return f"{said(before_s)} to {said(after_s)}"

@@ -1,0 +1,57 @@
+"""Engines stand idle during generation: the slowest one keeps the others waiting, or there are more than requests.
+
+With prompts dealt out beforehand every engine has its own end; the step waits for the last. The mean over engines
+divided by the slowest says how much of the pool works (0.49 in one public log: half of it idle).
+"""
+
+from steptune.core.bottleneck import BottleneckKind
+from steptune.core.finding import Evidence
+from steptune.core.phase import Phase
+from steptune.diagnose.cause import Cause, cost_bottleneck
+from steptune.diagnose.durations import said
+from steptune.diagnose.facts import cost_s
+from steptune.diagnose.job import Job, num_engines, origin_of, samples_per_step
+
+MEAN_KEYS = ("timing_s/generate_sequences", "timing_s/generation_timing/mean")
+"""Generate seconds, mean over engines."""
+
+MAX_KEYS = ("timing_s/generation_timing/max", "timing_s/generate_sequences/max")
+"""Generate seconds of the slowest engine."""
+
+MIN_IDLE_FRAC = 0.15
+"""Part of the pool that must stand idle on average: even loads spread by some percent. Prior."""
+
+
+def idle_engines(job: Job, step_s: float, threshold: float) -> Cause | None:
+    """Find generation time in which part of the engines has nothing to do."""
+    if job.profile is None:
+        return None
+    idle_frac, text, facts = _uneven(job) or _too_few(job) or (0.0, "", ())
+    cost = idle_frac * cost_s(job.profile, Phase.ROLLOUT)
+    if idle_frac < MIN_IDLE_FRAC or not cost >= threshold * step_s:
+        return None
+    bottleneck = cost_bottleneck(
+        BottleneckKind.IDLE_ENGINES, step_s=step_s, cost_s=cost, evidence=text, note="as if all engines ended together"
+    )
+    return Cause(bottleneck=bottleneck, title="Idle generation engines", evidence=facts)
+
+
+def _uneven(job: Job) -> tuple[float, str, tuple[Evidence, ...]] | None:
+    mean, slowest = job.series(*MEAN_KEYS), job.series(*MAX_KEYS)
+    if mean is None or slowest is None:
+        return None
+    mean_s, slowest_s = sum(mean.finite()) / len(mean.finite()), sum(slowest.finite()) / len(slowest.finite())
+    if not 0 < mean_s <= slowest_s:
+        return None
+    text = f"the slowest engine generates for {said(slowest_s)}, the mean engine for {said(mean_s)}"
+    facts = tuple(
+        Evidence(text=f"{s.key} {v:.4g} s", origin=origin_of(s)) for s, v in ((mean, mean_s), (slowest, slowest_s))
+    )
+    return 1 - mean_s / slowest_s, f"{text}: {1 - mean_s / slowest_s:.0%} of the pool stands idle", facts
+
+
+def _too_few(job: Job) -> tuple[float, str, tuple[Evidence, ...]] | None:
+    samples, engines = samples_per_step(job), num_engines(job)
+    if samples is None or engines is None or samples >= engines:
+        return None
+    return 1 - samples / engines, f"{engines:g} engines for {samples:g} sequences: {engines - samples:g} have none", ()

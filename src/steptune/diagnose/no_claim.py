@@ -1,0 +1,118 @@
+"""What cannot be said from this input, and what would allow it.
+
+Every absence is a finding of its own, so that silence is never read as "nothing is wrong".
+"""
+
+from collections.abc import Sequence
+
+from steptune.core.finding import Evidence, Finding, FindingKind, Remedy, Severity
+from steptune.core.paste import Excerpt, ExcerptKind, Paste
+from steptune.diagnose.job import Job
+from steptune.diagnose.settling import ramp_up
+from steptune.published.switches import switches
+
+WARMUP_STEPS = 2
+"""Steps that pay for compilation, graphs and caches, in frameworks that count from 1."""
+
+_REWARDS = ("reward", "reward_std", "rewards", "raw_reward", "score")
+
+
+def no_claims(job: Job) -> list[Finding]:
+    """Return every reason to say less, the most fundamental first."""
+    paste = job.paste
+    if is_empty(paste):
+        return [_finding("no_data", "Nothing here could be read: no steps, no configuration, no error text")]
+    found = [_framework(paste), _timing(paste), *_steps(job), _reward(job)]
+    return [finding for finding in found if finding is not None]
+
+
+def is_empty(paste: Paste) -> bool:
+    """Return whether nothing at all was recognised."""
+    return paste.profile is None and not (paste.settings or paste.series or paste.excerpts)
+
+
+def switch_on(paste: Paste) -> tuple[str, ...]:
+    """Return the lines that would print timings, where the input has none or only a progress bar."""
+    if paste.profile is not None and paste.profile.roles:
+        return ()
+    return tuple(f"{s.line}  # {s.prints}" for s in switches(paste.framework or ""))
+
+
+def _framework(paste: Paste) -> Finding | None:
+    if paste.framework is not None:
+        return None
+    return _finding("unknown_framework", "The framework could not be recognised, so keys are read by their names alone")
+
+
+def _timing(paste: Paste) -> Finding | None:
+    if paste.profile is not None and paste.profile.roles:
+        return None
+    bars = [e for e in paste.excerpts if e.kind is ExcerptKind.PROGRESS]
+    partial = bars or [s for s in paste.series if s.name in ("step_time", "rollout_time") or "time" in s.name]
+    lines = tuple(s.line for s in switches(paste.framework or ""))
+    remedy = (Remedy(text="print the timers of the phases, then paste ten steps", lines=lines),) if lines else ()
+    if paste.profile is not None or partial:
+        what = "a progress bar" if bars else "one timer of the step"
+        title = f"Only {what} gives time: how long a step takes is an estimate, where it goes cannot be said"
+        return _finding("partial_timing", title, evidence=_seen(bars), remedies=remedy)
+    return _finding("no_timing", "No timing in the input: no bottleneck can be named", remedies=remedy)
+
+
+def _steps(job: Job) -> list[Finding | None]:
+    paste = job.paste
+    if paste.profile is None:
+        return []
+    moving = ramp_up(job)
+    return [
+        _finding("one_step", "One step only: no interval, and no difference can be claimed against it")
+        if paste.profile.num_steps == 1
+        else None,
+        _finding("warm_up_only", f"Only steps up to {WARMUP_STEPS} are there: they still pay for warm-up")
+        if _is_warm_up(paste)
+        else None,
+        _finding("ramp_up", f"No verdict during ramp-up: {moving}") if moving else None,
+    ]
+
+
+def _is_warm_up(paste: Paste) -> bool:
+    steps = [p.step for s in paste.series for p in s.points]
+    numbered = [step for step in steps if step is not None]
+    first = 0 if 0 in numbered else 1
+    return bool(numbered) and len(numbered) == len(steps) and max(numbered) < first + WARMUP_STEPS
+
+
+def _reward(job: Job) -> Finding | None:
+    has_steps = job.paste.num_steps_seen > 0 and any(not _is_clock(s.name) for s in job.paste.series)
+    if not has_steps or _has_reward(job):
+        return None
+    return _finding(
+        "no_reward", "No reward in the log: whether a change keeps it cannot be checked, so none can be accepted"
+    )
+
+
+def _has_reward(job: Job) -> bool:
+    if job.profile is not None and job.profile.health.reward_mean is not None:
+        return True
+    names = [f"{s.name} {s.key}".lower() for s in job.paste.series]
+    return any(word in name for name in names for word in _REWARDS if "time" not in name)
+
+
+def _is_clock(name: str) -> bool:
+    return "time" in name or "timing" in name or name.startswith("perf") or "memory" in name
+
+
+def _seen(bars: Sequence[Excerpt]) -> tuple[Evidence, ...]:
+    return tuple(Evidence(text=bar.text, origin=bar.origin) for bar in bars[-2:])
+
+
+def _finding(
+    code: str, title: str, *, evidence: tuple[Evidence, ...] = (), remedies: tuple[Remedy, ...] = ()
+) -> Finding:
+    return Finding(
+        code=code,
+        kind=FindingKind.NO_CLAIM,
+        severity=Severity.INFO,
+        title=title,
+        evidence=evidence,
+        remedies=remedies,
+    )

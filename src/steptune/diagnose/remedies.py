@@ -1,0 +1,103 @@
+"""The best next changes against a bottleneck, written as the user would write them.
+
+Nothing here changes what is trained. What keeps the results comes first; what touches precision or staleness says
+so, because their limits are the job owner's. A change that needs a value nobody stated is not offered.
+"""
+
+from steptune.core.bottleneck import Bottleneck
+from steptune.core.finding import Remedy
+from steptune.core.knob import Effect, KnobValue
+from steptune.diagnose.config_lines import Change, config_lines
+from steptune.diagnose.job import Job
+from steptune.published.declared import normal_key
+from steptune.published.moves import Move, Step, moves
+
+MAX_REMEDIES = 3
+"""More than three next steps are a list, not advice."""
+
+_LABELS = {
+    Effect.NONE: "",
+    Effect.PRECISION: " (touches precision: check the mismatch)",
+    Effect.STALENESS: " (touches staleness: within your limit only)",
+}
+
+
+def remedies(job: Job, bottleneck: Bottleneck) -> tuple[Remedy, ...]:
+    """Return at most three changes; their step time is the ceiling that none of them can beat."""
+    ceiling = bottleneck.ceiling.model_copy(update={"note": "ceiling: no change against this cause can do better"})
+    offered: list[Remedy] = []
+    for move in moves(_dialect(job), bottleneck.kind):
+        changes = _changes(job, move)
+        if changes:
+            text = f"{move.text}{_now(job, move)}{_LABELS[move.touches]}"
+            lines = config_lines(job, changes)
+            offered.append(Remedy(text=text, lines=lines, step_time=ceiling, source=move.source))
+    return tuple(offered[:MAX_REMEDIES])
+
+
+def _dialect(job: Job) -> str:
+    """The framework whose keys the job uses; EasyR1 is read as verl but has names of its own."""
+    if any(key.startswith("worker.") for key in job.settings):
+        return "easyr1"
+    return job.paste.framework or ""
+
+
+def _changes(job: Job, move: Move) -> list[Change]:
+    """The move's new values, or nothing when one of them has none or a need is not met."""
+    if move.needs is not None:
+        needed = job.settings.get(normal_key(move.needs[0]))
+        if needed is None or str(needed.value).lower() != move.needs[1].lower():
+            return []
+    changes = [_change(job, step) for step in move.steps]
+    return [c for c in changes if c is not None] if all(changes) else []
+
+
+def _change(job: Job, step: Step) -> Change | None:
+    setting = job.settings.get(normal_key(step.key))
+    stated = setting.value if setting is not None and setting.is_resolved else None
+    if setting is not None and not setting.is_resolved:
+        return None
+    key = setting.key if setting is not None else step.key
+    if step.op in ("flag", "drop"):
+        is_on = stated is True or (isinstance(stated, str) and stated.lower() == "true")
+        if step.op == "flag":
+            return None if is_on else Change(key=key, value=True, is_flag=True)
+        return Change(key=key, value=False, is_flag=True) if is_on else None
+    if step.op in ("=", "!="):
+        in_force = stated if stated is not None or step.op == "!=" else step.default
+        return None if _same(in_force, step.value) else Change(key=key, value=_typed(step.value))
+    value = _moved(step, stated if stated is not None else _typed(step.default))
+    return None if value is None else Change(key=key, value=value)
+
+
+def _moved(step: Step, now: object) -> KnobValue:
+    """The value after a relative operation, or None when it is unknown, no number, or already at the limit."""
+    if isinstance(now, bool) or not isinstance(now, int | float):
+        return None
+    amount = float(step.value)
+    if step.op == "*":
+        return type(now)(now * amount) if now > 0 else None
+    if step.op == "/":
+        return int(now // amount) if now >= amount and now % amount == 0 else None
+    value = round(min(now + amount, float(step.limit)), 4)
+    return value if value > now else None
+
+
+def _same(now: object, wanted: str) -> bool:
+    return now is not None and str(now).lower() == wanted.lower()
+
+
+def _typed(text: str) -> KnobValue:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text or None
+
+
+def _now(job: Job, move: Move) -> str:
+    stated = [job.settings[normal_key(s.key)] for s in move.steps if normal_key(s.key) in job.settings]
+    return "; now " + ", ".join(f"`{s.key}={s.text}`" for s in stated) if stated else ""
