@@ -1,0 +1,1 @@
+"""Configuration readers: launch scripts, YAML, TOML, JSON, Python and printed dumps become `Setting` records."""

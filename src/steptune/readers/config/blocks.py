@@ -1,0 +1,108 @@
+"""Cuts a paste into blocks of one language: shell, YAML, TOML or Python assignments, printed trees.
+
+The surprise: lines may be missing between two that are here (a log sends only those that look like
+configuration), so a block ends by what a line says, and by a gap only where nothing is open.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal, final
+
+from steptune.readers.config.line_kinds import CONFIG_LINE
+from steptune.readers.config.yaml_text import NumberedLine
+
+Language = Literal["shell", "yaml", "section", "spaced", "tree", "dots"]
+
+_LANGUAGE: dict[str, Language] = {
+    "flag": "shell", "control": "shell", "export": "shell", "command": "shell", "array": "shell", "assign": "shell",
+    "environ": "spaced", "spaced": "spaced", "section": "section", "call": "tree", "tree": "tree",
+    "item": "yaml", "yaml": "yaml", "dots": "dots",
+}  # fmt: skip
+
+MAX_TREE_LINES = 20_000
+"""Lines a printed tree may have before it counts as broken; verl's dump has about 900."""
+
+MAX_GAP_LINES = 3
+"""Lines that may be missing inside a block: comments, blank lines."""
+
+
+@final
+@dataclass(kw_only=True, slots=True)
+class Block:
+    """Consecutive lines of one language."""
+
+    language: Language
+    lines: list[NumberedLine] = field(default_factory=list[NumberedLine])
+    depth: int = 0
+    """Brackets open at its end (trees and shell arrays)."""
+    is_continued: bool = False
+    """Whether its last line ends in a backslash or inside quotes."""
+
+    def add(self, number: int, text: str, depth: int) -> None:
+        """Append a line that changes the bracket depth by ``depth``."""
+        self.lines.append((number, text))
+        self.depth = max(self.depth + depth, 0)
+        if self.language == "shell":
+            self.is_continued = text.rstrip().endswith("\\")
+
+
+def cut_blocks(lines: Iterable[NumberedLine]) -> Iterator[Block]:
+    """Yield the blocks in order; lines that look like nothing are left out and end a block that is complete."""
+    block: Block | None = None
+    for number, text in lines:
+        found = CONFIG_LINE.match(text)
+        kind = found.lastgroup if found else None
+        if block is not None and _belongs(block, kind, number, text):
+            if kind is not None or block.is_continued:
+                block.add(number, text, bracket_depth(text))
+            continue
+        if kind == "comment" and block is not None:
+            block.lines.append((number, text))
+            continue
+        if block is not None:
+            yield block
+            block = None
+        language = _LANGUAGE.get(kind or "")
+        if language is not None:
+            block = Block(language=language)
+            block.add(number, text, bracket_depth(text))
+    if block is not None:
+        yield block
+
+
+def _belongs(block: Block, kind: str | None, number: int, text: str) -> bool:
+    """Whether a line of this kind goes on with ``block``."""
+    is_near = number - block.lines[-1][0] <= MAX_GAP_LINES
+    if block.language == "tree":
+        return block.depth > 0 and len(block.lines) < MAX_TREE_LINES and (kind is not None or is_near)
+    if block.language == "shell":
+        if block.is_continued or (block.depth > 0 and kind is not None):
+            return kind != "fence"
+        if kind == "yaml":
+            return False
+    if kind in (None, "fence", "comment"):
+        return False
+    if kind == "close":
+        return block.language != "dots"
+    language = _LANGUAGE[kind]
+    if block.language == "section":
+        return language in ("section", "spaced", "tree", "shell") and is_near
+    if block.language == "yaml":
+        return language == "yaml" and (is_near or text[:1] in " -")
+    return language == block.language and is_near
+
+
+def bracket_depth(text: str) -> int:
+    """Return how many brackets ``text`` leaves open (below zero: closes), strings and comments left out."""
+    depth = 0
+    quote = ""
+    for at, char in enumerate(text):
+        if quote:
+            quote = "" if char == quote and text[at - 1] != "\\" else quote
+        elif char in "'\"":
+            quote = char
+        elif char == "#" and (at == 0 or text[at - 1] in " \t"):
+            break
+        else:
+            depth += (char in "{[(") - (char in "}])")
+    return depth

@@ -1,0 +1,64 @@
+"""Entries of any format become `Setting` records, and interpolations are resolved once all of them are known."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal, final
+
+from steptune.core.paste import Note, Setting, SettingValue
+from steptune.core.profile import Origin
+from steptune.readers.config.tree import Entry
+
+Layer = Literal["default", "file", "code", "override", "env"]
+Prefix = Literal["", "+", "++", "~"]
+
+MAX_TEXT = 2_000
+"""Characters of a value's text that are kept; longer ones are embedded programs or prompts."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConfigReading:
+    """What was read: the settings in order, and what could not be followed."""
+
+    settings: tuple[Setting, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+
+def make_setting(
+    *,
+    key: str,
+    value: SettingValue,
+    text: str,
+    layer: Layer,
+    path: str,
+    line: int,
+    prefix: Prefix = "",
+    is_resolved: bool = True,
+) -> Setting:
+    """Return the record; an overlong value keeps its head only."""
+    kept = value[:MAX_TEXT] if isinstance(value, str) else value
+    origin = Origin(path=path, line=line, key=key)
+    return Setting(
+        key=key,
+        value=kept,
+        text=text[:MAX_TEXT],
+        layer=layer,
+        origin=origin,
+        prefix=prefix,
+        is_resolved=is_resolved,
+    )
+
+
+def from_entries(entries: Iterable[Entry], layer: Layer, path: str) -> Iterator[Setting]:
+    """Yield one setting per entry that has a key."""
+    for entry in entries:
+        if entry.key:
+            yield make_setting(
+                key=entry.key,
+                value=entry.value,
+                text=entry.text,
+                layer=layer,
+                path=path,
+                line=entry.line,
+                is_resolved="${" not in entry.text,
+            )

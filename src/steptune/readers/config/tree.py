@@ -1,0 +1,84 @@
+"""A configuration as a tree whose every leaf knows its line; all formats end here and are flattened alike.
+
+The surprise: a list of scalars stays one value (`betas: [0.9, 0.999]`), but a list that holds a mapping is
+spelt out by position (`scheduler.0.name`), because a `Setting` cannot hold a mapping.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import final
+
+from steptune.core.knob import KnobValue
+from steptune.core.paste import SettingValue
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Leaf:
+    """A scalar: ``Leaf(value=1e-06, text="1e-6", line=7)``."""
+
+    value: KnobValue
+    text: str
+    line: int
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seq:
+    """A list, in order."""
+
+    items: "tuple[Node, ...]"
+    line: int
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Map:
+    """A mapping; keys may repeat, as they may in a pasted file."""
+
+    items: "tuple[tuple[str, int, Node], ...]"
+    """Key, the key's line, value."""
+    line: int
+
+
+Node = Leaf | Seq | Map
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """One flattened key: ``Entry(key="policy.optimizer.kwargs.lr", value=5e-06, text="5.0e-6", line=19)``."""
+
+    key: str
+    value: SettingValue
+    text: str
+    line: int
+
+
+def flatten(node: Node, prefix: str = "", line: int | None = None) -> Iterator[Entry]:
+    """Yield every leaf under its dotted key, in order; an empty mapping is kept as the text ``{}``."""
+    at = node.line if line is None else line
+    if isinstance(node, Leaf):
+        yield Entry(key=prefix, value=node.value, text=node.text, line=at)
+    elif isinstance(node, Seq):
+        yield from _flatten_list(node, prefix, at)
+    elif not node.items:
+        yield Entry(key=prefix, value="{}", text="{}", line=at)
+    else:
+        for key, key_line, child in node.items:
+            yield from flatten(child, join(prefix, key), key_line)
+
+
+def join(prefix: str, key: str) -> str:
+    """Return the dotted key below ``prefix`` (either may be empty)."""
+    return f"{prefix}.{key}" if prefix and key else prefix or key
+
+
+def _flatten_list(node: Seq, prefix: str, line: int) -> Iterator[Entry]:
+    leaves = [item for item in node.items if isinstance(item, Leaf)]
+    if len(leaves) == len(node.items):
+        text = "[" + ", ".join(leaf.text for leaf in leaves) + "]"
+        yield Entry(key=prefix, value=tuple(leaf.value for leaf in leaves), text=text, line=line)
+        return
+    for position, item in enumerate(node.items):
+        yield from flatten(item, join(prefix, str(position)))
