@@ -1,10 +1,13 @@
 """Where the fixtures are, and how to read one."""
 
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from steptune.core.phase import Role, SpanKind, is_child
 from steptune.core.profile import PhaseTime, Profile
-from steptune.readers.read import read_profile
+from steptune.readers.frameworks import framework
+from steptune.readers.read_paste import read_paste
+from steptune.readers.step import StepRecord
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -13,7 +16,18 @@ WITH_STEPS = ("verl_sync.txt", "verl_sync_wrapped.txt", "verl_fully_async.txt", 
 
 
 def profile_of(name: str) -> Profile:
-    return read_profile([FIXTURES / name])
+    return profile_at([FIXTURES / name])
+
+
+def profile_at(paths: Sequence[Path]) -> Profile:
+    profile = read_paste(paths).profile
+    assert profile is not None
+    return profile
+
+
+def steps_in(lines: Iterable[str], name: str) -> Iterator[StepRecord]:
+    """Steps of raw lines, one at a time."""
+    return framework(name).read_steps(enumerate(lines, start=1), "<text>")
 
 
 def seconds(profile: Profile, role: Role, phase: str, kind: SpanKind) -> float:

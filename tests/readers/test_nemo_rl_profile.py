@@ -1,11 +1,11 @@
 from pathlib import Path
 
 import pytest
-from reader_logs import FIXTURES, assert_is_sound, profile_of, seconds
+from reader_logs import FIXTURES, assert_is_sound, profile_at, profile_of, seconds, steps_in
 
 from steptune.core.estimate import Source
 from steptune.core.phase import Role, SpanKind
-from steptune.readers.read import read_log, read_profile, read_steps
+from steptune.readers.read_paste import read_paste
 
 BUSY, WAIT = SpanKind.BUSY, SpanKind.EXPOSED_WAIT
 
@@ -60,7 +60,7 @@ def test_numbered_blocks_become_steps_and_warmup_is_dropped(tmp_path: Path) -> N
     banner = "=" * 25
     log = tmp_path / "run.log"
     log.write_text("".join(f"{banner} Step {n}/9 {banner}\n{block}\n" for n in range(1, 6)))
-    profile = read_profile([log])
+    profile = profile_at([log])
     assert (profile.num_steps, profile.num_warmup) == (3, 2)
     assert profile.step_time.value == pytest.approx(66.55)
     assert profile.step_time.low == pytest.approx(66.55)
@@ -68,16 +68,16 @@ def test_numbered_blocks_become_steps_and_warmup_is_dropped(tmp_path: Path) -> N
 
 def test_blocks_without_banner_are_told_apart_by_their_headings() -> None:
     block = (FIXTURES / "nemo_rl_async.txt").read_text()
-    assert [step.value("Total step time") for step in read_steps((block + block).splitlines(keepends=True))] == [
-        66.55
-    ] * 2
+    assert [
+        step.value("Total step time") for step in steps_in((block + block).splitlines(keepends=True), "nemo_rl")
+    ] == [66.55] * 2
 
 
 def test_a_number_that_disagrees_with_its_printed_share_is_left_out(tmp_path: Path) -> None:
     text = (FIXTURES / "nemo_rl_async.txt").read_text().replace("policy_training: 25.05s", "policy_training: 2.05s")
     log = tmp_path / "run.log"
     log.write_text(text)
-    reading = read_log([log])
+    reading = read_paste([log])
     assert "phase.train" in reading.profile.missing
     assert any("disagrees with its share" in note.text for note in reading.notes)
 
@@ -87,7 +87,7 @@ def test_a_rate_printed_among_the_timers_is_not_read_as_seconds(tmp_path: Path) 
     log = tmp_path / "run.log"
     # as the single-controller driver prints it: 1234 / 66.55 = 1854.2 %
     log.write_text(text + "  • valid_tokens_per_sec_per_gpu: 1234.00s (1854.2%)\n\n")
-    trainer = read_profile([log]).role(Role.TRAINER)
+    trainer = profile_at([log]).role(Role.TRAINER)
     assert trainer is not None
     assert trainer.unattributed_s() == pytest.approx(0.29)
 
@@ -96,6 +96,6 @@ def test_a_block_cut_inside_its_timers_is_left_out_while_others_are_whole(tmp_pa
     block = (FIXTURES / "nemo_rl_async.txt").read_text()
     log = tmp_path / "run.log"
     log.write_text(block + "\n" + block[: block.index("  • policy_and_reference")])
-    profile = read_profile([log])
+    profile = profile_at([log])
     assert profile.num_steps == 1
     assert seconds(profile, Role.TRAINER, "old_logprob", BUSY) == pytest.approx(4.78)

@@ -4,11 +4,11 @@ import pytest
 from reader_logs import FIXTURES, seconds
 
 from steptune.core.phase import Role, SpanKind
-from steptune.readers.read import read_log
+from steptune.readers.read_paste import read_paste
 
 
 def texts(paths: list[Path]) -> list[str]:
-    return [note.text for note in read_log(paths).notes]
+    return [note.text for note in read_paste(paths).notes]
 
 
 def one_step(tmp_path: Path, metrics: str) -> list[Path]:
@@ -18,7 +18,7 @@ def one_step(tmp_path: Path, metrics: str) -> list[Path]:
 
 
 def test_an_mfu_above_one_is_flagged_with_its_line() -> None:
-    notes = read_log([FIXTURES / "verl_sync_wrapped.txt"]).notes
+    notes = read_paste([FIXTURES / "verl_sync_wrapped.txt"]).notes
     [mfu] = [note for note in notes if "mfu" in note.text]
     assert "is above 1" in mfu.text
     assert "got 1.018" in mfu.text
@@ -45,7 +45,7 @@ def test_minus_one_in_a_counter_is_not_measured_but_a_reward_of_minus_one_is(tmp
 @pytest.mark.parametrize("value", ["-1", "nan", "inf", "80.5"])
 def test_an_impossible_timer_never_reaches_the_profile(tmp_path: Path, value: str) -> None:
     paths = one_step(tmp_path, f"timing_s/update_actor:{value}")
-    profile = read_log(paths).profile
+    profile = read_paste(paths).profile
     assert seconds(profile, Role.TRAINER, "train", SpanKind.BUSY) == 0
     assert "phase.train" in profile.missing
     assert any("timing_s/update_actor" in text for text in texts(paths))

@@ -1,12 +1,12 @@
 from pathlib import Path
 
 import pytest
-from reader_logs import FIXTURES, assert_is_sound, profile_of, seconds
+from reader_logs import FIXTURES, assert_is_sound, profile_at, profile_of, seconds
 
 from steptune.core.estimate import Source
 from steptune.core.phase import Role, SpanKind
 from steptune.core.profile import SummaryLengths
-from steptune.readers.read import read_log, read_profile
+from steptune.readers.read_paste import read_paste
 
 BUSY, WAIT = SpanKind.BUSY, SpanKind.EXPOSED_WAIT
 
@@ -77,7 +77,7 @@ def test_devices_follow_from_throughput_when_no_configuration_is_pasted(tmp_path
     lines = (FIXTURES / "verl_sync.txt").read_text().splitlines(keepends=True)
     log = tmp_path / "run.log"
     log.write_text("".join(line for line in lines if line.startswith("step:")))
-    trainer = read_profile([log]).role(Role.TRAINER)
+    trainer = profile_at([log]).role(Role.TRAINER)
     assert trainer is not None
     # 5322462 tokens / (1268.488 s x 524.489 tokens per second and GPU)
     assert trainer.num_devices == 8
@@ -137,7 +137,7 @@ def test_a_rollouter_clock_becomes_a_rollout_role_of_its_own(tmp_path: Path) -> 
         "fully_async/rollouter/idle_ratio:0.4",
         "step:9 - timing_s/gen:5.0 - timing_s/update_actor:80.0 - timing_s/step:99.0 - perf/throughput:1.0",
     )
-    profile = read_profile(paths)
+    profile = profile_at(paths)
     rollout = profile.role(Role.ROLLOUT)
     assert rollout is not None
     # busy 60 of 100, the other 40 paused
@@ -152,7 +152,7 @@ def test_one_step_off_reads_the_batch_time_as_rollout_work_and_gen_as_wait(tmp_p
         "step:7 - timing_s/generate_async:70.0 - timing_s/gen:12.5 - timing_s/sync_rollout_weights:3.0 - "
         "timing_s/update_weights:2.0 - timing_s/update_actor:60.0 - timing_s/step:80.0 - perf/throughput:20.0",
     )
-    profile = read_profile(paths)
+    profile = profile_at(paths)
     assert seconds(profile, Role.ROLLOUT, "rollout", BUSY) == 70.0
     assert seconds(profile, Role.TRAINER, "rollout", WAIT) == 12.5
     # `update_weights` runs inside `sync_rollout_weights`
@@ -174,22 +174,22 @@ def test_one_step_off_reads_the_batch_time_as_rollout_work_and_gen_as_wait(tmp_p
 )
 def test_the_trainer_that_was_started_decides_where_the_keys_do_not(tmp_path: Path, mark: str) -> None:
     line = "step:7 - timing_s/gen:12.5 - timing_s/update_actor:60.0 - timing_s/step:80.0 - perf/throughput:20.0"
-    assert read_profile(write(tmp_path, line)).busy("rollout") == 12.5
-    profile = read_profile(write(tmp_path, mark, line))
+    assert profile_at(write(tmp_path, line)).busy("rollout") == 12.5
+    profile = profile_at(write(tmp_path, mark, line))
     assert profile.schedule == "async"
     assert profile.busy("rollout") == 0
 
 
 def test_v1_staleness_above_zero_makes_gen_a_wait(tmp_path: Path) -> None:
     keys = "timing_s/gen:12.5 - timing_s/step:80.0 - training/off_policy/trajectory_staleness_worst/max:{} - a/b:1"
-    assert read_profile(write(tmp_path, f"step:7 - {keys.format(0)}")).schedule == "sync"
-    assert read_profile(write(tmp_path, f"step:7 - {keys.format(2)}")).schedule == "async"
+    assert profile_at(write(tmp_path, f"step:7 - {keys.format(0)}")).schedule == "sync"
+    assert profile_at(write(tmp_path, f"step:7 - {keys.format(2)}")).schedule == "async"
 
 
 def test_validation_after_the_step_is_not_part_of_it_but_inside_it_is(tmp_path: Path) -> None:
     step = "step:7 - timing_s/gen:40.0 - timing_s/update_actor:30.0 - timing_s/testing:{} - timing_s/step:80.0 - a/b:1"
-    outside = read_profile(write(tmp_path, step.format(25.0)))
-    inside = read_profile(write(tmp_path, step.format(9.0)))
+    outside = profile_at(write(tmp_path, step.format(25.0)))
+    inside = profile_at(write(tmp_path, step.format(9.0)))
     # 80 - 40 - 30 leaves 10 s
     assert seconds(outside, Role.ROLLOUT, "validate", BUSY) == 0
     assert seconds(inside, Role.ROLLOUT, "validate", BUSY) == 9.0
@@ -198,21 +198,21 @@ def test_validation_after_the_step_is_not_part_of_it_but_inside_it_is(tmp_path: 
 def test_a_checkpoint_in_one_step_of_four_is_spread_over_all(tmp_path: Path) -> None:
     step = "step:{} - timing_s/gen:40.0{} - timing_s/step:80.0 - a/b:1"
     lines = [step.format(n, " - timing_s/save_checkpoint:20.0" if n == 5 else "") for n in (3, 4, 5, 6)]
-    profile = read_profile(write(tmp_path, *lines))
+    profile = profile_at(write(tmp_path, *lines))
     assert seconds(profile, Role.TRAINER, "checkpoint", BUSY) == 5.0
 
 
 def test_a_step_with_a_broken_timer_is_left_out_while_others_are_whole(tmp_path: Path) -> None:
     step = "step:{} - timing_s/gen:{} - timing_s/step:80.0 - a/b:1"
     paths = write(tmp_path, step.format(3, "40.0"), step.format(4, "nan"), step.format(5, "42.0"))
-    reading = read_log(paths)
+    reading = read_paste(paths)
     assert seconds(reading.profile, Role.ROLLOUT, "rollout", BUSY) == 41.0
     assert reading.profile.num_steps == 2
 
 
 def test_an_unknown_timer_is_never_added_up(tmp_path: Path) -> None:
     line = "step:7 - timing_s/gen:40.0 - timing_s/generate_sequences:39.0 - timing_s/step:80.0 - a/b:1"
-    reading = read_log(write(tmp_path, line))
+    reading = read_paste(write(tmp_path, line))
     trainer = reading.profile.role(Role.TRAINER)
     assert trainer is not None
     assert trainer.unattributed_s() == 40.0

@@ -1,14 +1,13 @@
 import math
 from collections.abc import Iterator
 
-from reader_logs import FIXTURES
+from reader_logs import FIXTURES, steps_in
 
-from steptune.readers.read import read_steps
 from steptune.readers.step import StepRecord
 
 
 def steps_of(*lines: str) -> list[StepRecord]:
-    return list(read_steps([f"{line}\n" for line in (*lines, "end of log")]))
+    return list(steps_in([f"{line}\n" for line in (*lines, "end of log")], "verl"))
 
 
 def test_numpy_scalars_integers_exponents_and_nan_are_numbers() -> None:
@@ -44,7 +43,7 @@ def test_global_step_is_not_taken_for_the_start_of_a_step() -> None:
 
 def test_step_zero_with_validation_only_is_a_step_without_time() -> None:
     text = (FIXTURES / "verl_validation_then_cut.txt").read_text()
-    zero, one = read_steps(text.splitlines(keepends=True))
+    zero, one = steps_in(text.splitlines(keepends=True), "verl")
     assert (zero.number, zero.value("val-core/openai/gsm8k/acc/mean@1"), zero.value("timing_s/step")) == (
         0,
         0.508,
@@ -72,7 +71,7 @@ def test_steps_come_one_by_one_while_the_log_is_still_being_read() -> None:
         yield "step:3 - timing_s/step:42 - a/b:1\n"
         raise AssertionError("read further than one step ahead")
 
-    steps = read_steps(growing())
+    steps = steps_in(growing(), "verl")
     assert next(steps).number == 1
 
 

@@ -1,4 +1,4 @@
-"""What a log says about the job besides its steps: the framework's version and `key=value` overrides."""
+"""What a log says about the job besides its steps: the framework's version, its trainer and the settings."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -6,19 +6,7 @@ from dataclasses import dataclass
 from typing import final
 
 from steptune.core.knob import KnobValue
-
-_SECTIONS = "data|algorithm|actor_rollout_ref|critic|trainer|async_training|rollout|grpo|policy|cluster|loss_fn"
-_OVERRIDE = re.compile(rf"(?:^|\s)\+{{0,2}}((?:{_SECTIONS})(?:\.\w+)+)=(\S+)")
-_VERSION = re.compile(
-    r"\b(?:verl|nemo[-_ ]rl)(?:==|:\s?| version:? | )v?(\d+\.\d+(?:\.\d+)?(?:\.?(?:dev|rc|post)\d*)?)", re.IGNORECASE
-)
-_TRAINER = re.compile(
-    r"\((FullyAsync|OneStepOff)\w* pid=|-m \S*(fully_async|one_step_off)_policy|trainer_mode\W+(\w+_async)"
-)
-"""A Ray actor, a module or a setting that only an asynchronous trainer has; prose that names one is not enough."""
-
-_UNRESOLVED = re.compile(r"[/$\[{(*]")
-"""A path, a shell variable or a list: not a knob's scalar setting."""
+from steptune.core.paste import Setting, effective
 
 
 @final
@@ -30,7 +18,7 @@ class JobFacts:
     trainer: str | None = None
     """Name of the asynchronous trainer that runs, lower case without underscores, as `fullyasync`."""
     settings: Mapping[str, KnobValue]
-    """Overrides in the framework's own names; of repeated keys the last one wins, as in Hydra."""
+    """Scalar settings in the framework's own names, the effective value of each."""
 
     def positive_int(self, key: str) -> int | None:
         """Return the setting if it is a whole number above zero."""
@@ -48,31 +36,29 @@ class JobFacts:
         return result
 
 
-def read_facts(raw_lines: Iterable[str]) -> JobFacts:
-    """Collect version, trainer and overrides from lines with their Ray prefixes."""
+def job_facts(settings: Iterable[Setting], *, version: str | None, trainer: str | None) -> JobFacts:
+    """Return the facts; settings that are lists or that nothing resolved are left out."""
+    known = {
+        key: setting.value
+        for key, setting in effective(settings).items()
+        if setting.is_resolved and not isinstance(setting.value, tuple)
+    }
+    return JobFacts(version=version, trainer=trainer, settings=known)
+
+
+@final
+@dataclass(kw_only=True, slots=True)
+class FactFinder:
+    """Takes raw lines, with their Ray prefixes, and keeps the first version and the first trainer's name."""
+
+    version_pattern: re.Pattern[str] | None
+    trainer_pattern: re.Pattern[str] | None
     version: str | None = None
     trainer: str | None = None
-    settings: dict[str, KnobValue] = {}
-    for text in raw_lines:
-        if version is None and (found := _VERSION.search(text)):
-            version = found[1]
-        if trainer is None and (named := _TRAINER.search(text)):
-            trainer = next(group for group in named.groups() if group).lower().replace("_", "")
-        for key, value in _OVERRIDE.findall(text):
-            if not _UNRESOLVED.search(value):
-                settings[key] = _setting(value.strip("'\"\\,"))
-    return JobFacts(version=version, trainer=trainer, settings=settings)
 
-
-def _setting(text: str) -> KnobValue:
-    lowered = text.lower()
-    if lowered in ("true", "false"):
-        return lowered == "true"
-    if lowered in ("null", "none"):
-        return None
-    for number in (int, float):
-        try:
-            return number(text)
-        except ValueError:
-            continue
-    return text
+    def take(self, raw: str) -> None:
+        """Look at one line."""
+        if self.version is None and self.version_pattern and (found := self.version_pattern.search(raw)):
+            self.version = found[1]
+        if self.trainer is None and self.trainer_pattern and (named := self.trainer_pattern.search(raw)):
+            self.trainer = next(group for group in named.groups() if group).lower().replace("_", "")

@@ -12,6 +12,8 @@ from steptune.readers.reading import FrameworkReader
 FRAMEWORKS = {
     "verl": "steptune.readers.verl.row",
     "nemo_rl": "steptune.readers.nemo_rl.row",
+    "slime": "steptune.readers.slime.row",
+    "skyrl": "steptune.readers.skyrl.row",
 }
 """Module of each row, by the name that `Profile.framework` carries; earlier rows win a tie of the detection."""
 

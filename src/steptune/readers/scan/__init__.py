@@ -1,0 +1,1 @@
+"""From bytes on disk to the few lines worth reading, at flat memory."""

@@ -1,0 +1,204 @@
+"""Lines worth keeping whole: error texts with where they happened, warnings, statements of memory, progress bars.
+
+The same message comes from every rank and every step: messages that differ only in their digits are counted, and the
+*last* of them is kept for memory and progress (growth shows at the end), the *first* for errors (the cause).
+"""
+
+import re
+from collections import deque
+from dataclasses import dataclass, field, replace
+from typing import final
+
+from steptune.core.paste import Excerpt, ExcerptKind
+from steptune.core.profile import Origin
+
+MAX_EXCERPTS = 200
+"""Different messages kept of one kind: more than a person reads, few enough for flat memory."""
+
+MAX_TEXT = 2000
+"""Characters kept of one message; an out-of-memory text has about 600."""
+
+FRAMES_KEPT = 12
+"""Lines of a traceback kept before an error, innermost last."""
+
+FRAME_REACH = 60
+"""Lines back from an error that its traceback may be away; a frame takes two."""
+
+_KINDS: tuple[tuple[ExcerptKind, re.Pattern[str]], ...] = (
+    (
+        ExcerptKind.OOM,
+        re.compile(
+            r"out of memory|OutOfMemory|return OOM|Cannot allocate memory|\boom[-_ ]?kill|Killed process|MemoryError"
+            r"|No available memory for the cache|less than desired GPU memory|memory pressure|out-of-memory"
+            r"|Free at OOM",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        ExcerptKind.PROGRESS,
+        re.compile(r"\d+/\d+ \[[^\]\n]*?\d(?:\.\d+)? ?(?:s/it|it/s)"),
+    ),
+    (
+        ExcerptKind.MEMORY,
+        re.compile(
+            r"memory is still in use|Sleep mode freed|KV [Cc]ache (?:size|memory)|GPU blocks|[Mm]aximum concurrency"
+            r"|actual GPU [Uu]tilization|max_total_num_tokens|avail mem|ragmentation|Peak memory|memory profiling"
+            r"|wake up tags|fall asleep",
+        ),
+    ),
+    (
+        ExcerptKind.ERROR,
+        re.compile(
+            r"^\W*(?:\w+\.)*\w*(?:Error|Exception)\b(?!\w)|^(?:E\s+)?AssertionError|\bERROR\b|\bCRITICAL\b"
+            r"|died unexpectedly|SIGKILL|SIGSEGV|exit ?code:? ?-9|collective operation timeout|^Killed\b"
+        ),
+    ),
+    (
+        ExcerptKind.WARNING,
+        re.compile(r"\bWARN(?:ING)?\b|\w*Warning\b|deprecated|(?:is|are|be) ignored|will take precedence|falling back"),
+    ),
+    (
+        ExcerptKind.EVENT,
+        re.compile(
+            r"^\s*export \w+=|os\.environ\[|[Ss]av(?:ed|ing) (?:model )?checkpoint|\.distcp\b|[Ll]oaded checkpoint"
+            r"|time cost: [\d.]+s|engine (?:started|ready)|time \(ms\) \|",
+        ),
+    ),
+)
+"""In order of weight: a line is kept for the first that fits."""
+
+NEEDLES = (
+    b"ut of memory",
+    b"OutOfMemory",
+    b"return OOM",
+    b"allocate memory",
+    b"Killed process",
+    b"memory for the cache",
+    b"still in use",
+    b"Error:",
+    b"AssertionError",
+    b"xception:",
+    b"SIGKILL",
+    b'  File "',
+    b"s/it]",
+)
+"""Literals of the lines that matter wherever they stand."""
+
+NEEDLES_AT_EDGES = (
+    b"MemoryError",
+    b"less than desired",
+    b"memory pressure",
+    b"it/s",
+    b"s/it",
+    b"KV cache",
+    b"KV Cache",
+    b"GPU blocks",
+    b"oncurrency",
+    b"actual GPU",
+    b"max_total_num_tokens",
+    b"avail mem",
+    b"ragmentation",
+    b"eak memory",
+    b"emory profiling",
+    b"fall asleep",
+    b"wake up tags",
+    b"Error",
+    b"Exception",
+    b"ERROR",
+    b"CRITICAL",
+    b"died unexpectedly",
+    b"SIGSEGV",
+    b"code: -9",
+    b"Killed",
+    b"oom",
+    b"OOM",
+    b"operation timeout",
+    b"WARN",
+    b"Warning",
+    b"deprecated",
+    b"ignored",
+    b"precedence",
+    b"alling back",
+    b"export ",
+    b"os.environ[",
+    b"checkpoint",
+    b".distcp",
+    b"time cost: ",
+    b"time (ms)",
+    b"ray::",
+)
+"""Literals of lines that are worth it at the beginning, where the job is set up, and at the end, where it fails:
+one more literal costs every megabyte 0.6 ms."""
+
+_FRAME = re.compile(r'^\s*File "[^"]+", line \d+|\bray::')
+_OOM_GOES_ON = re.compile(r"^\W*(?:GPU \d|has a total|of which|Including|this process|If reserved|\S* ?allocated)")
+_DIGITS = re.compile(r"\d+")
+
+
+@final
+@dataclass(kw_only=True, slots=True)
+class _Kept:
+    excerpt: Excerpt
+    order: int
+
+
+@final
+@dataclass(kw_only=True, slots=True)
+class ExcerptCollector:
+    """Takes clean lines of one file in order."""
+
+    path: str
+    _kept: dict[tuple[ExcerptKind, str], _Kept] = field(default_factory=dict[tuple[ExcerptKind, str], _Kept])
+    _frames: deque[tuple[int, str]] = field(default_factory=lambda: deque[tuple[int, str]](maxlen=FRAMES_KEPT))
+    _open: tuple[int, tuple[ExcerptKind, str]] | None = None
+    """Line of the last out-of-memory text, which may go on, and its key."""
+
+    def take(self, number: int, text: str) -> None:
+        """Keep the line if it says something."""
+        if self._goes_on(number, text):
+            return
+        if _FRAME.search(text):
+            self._frames.append((number, text.strip()[:MAX_TEXT]))
+        kind = next((kind for kind, pattern in _KINDS if pattern.search(text)), None)
+        if kind is None:
+            if self._frames and self._frames[-1][0] == number - 1 and text.startswith("    "):
+                self._frames.append((number, text.strip()[:MAX_TEXT]))
+            return
+        key = (kind, _DIGITS.sub("0", text.strip())[:MAX_TEXT])
+        self._keep(key, number, text.strip()[:MAX_TEXT])
+        self._open = (number, key) if kind is ExcerptKind.OOM else None
+
+    def excerpts(self) -> tuple[Excerpt, ...]:
+        """Return what was kept, in the order of the file."""
+        return tuple(kept.excerpt for kept in sorted(self._kept.values(), key=lambda kept: kept.order))
+
+    def _keep(self, key: tuple[ExcerptKind, str], number: int, text: str) -> None:
+        held = self._kept.get(key)
+        kind = key[0]
+        if held is not None:
+            update: dict[str, object] = {"count": held.excerpt.count + 1}
+            if kind in (ExcerptKind.MEMORY, ExcerptKind.PROGRESS):
+                update |= {"text": text, "origin": self._origin(number, kind)}
+            self._kept[key] = replace(held, excerpt=held.excerpt.model_copy(update=update))
+        elif sum(1 for other, _ in self._kept if other is kind) < MAX_EXCERPTS:
+            context = self._context(number) if kind in (ExcerptKind.OOM, ExcerptKind.ERROR) else ()
+            excerpt = Excerpt(kind=kind, text=text, origin=self._origin(number, kind), context=context)
+            self._kept[key] = _Kept(excerpt=excerpt, order=number)
+
+    def _goes_on(self, number: int, text: str) -> bool:
+        """Join the next row of an out-of-memory text that was wrapped."""
+        if self._open is None or number != self._open[0] + 1 or not _OOM_GOES_ON.search(text):
+            return False
+        key = self._open[1]
+        held = self._kept[key]
+        if held.excerpt.count == 1:
+            joined = f"{held.excerpt.text} {text.strip()}"[:MAX_TEXT]
+            self._kept[key] = replace(held, excerpt=held.excerpt.model_copy(update={"text": joined}))
+        self._open = (number, key)
+        return True
+
+    def _context(self, number: int) -> tuple[str, ...]:
+        return tuple(text for line, text in self._frames if 0 <= number - line <= FRAME_REACH)
+
+    def _origin(self, number: int, kind: ExcerptKind) -> Origin:
+        return Origin(path=self.path, line=number, key=kind.value)

@@ -1,0 +1,81 @@
+"""Which framework wrote this? Lines, metric keys and configuration keys vote; a mixture is decided by the most votes.
+
+A paste of a configuration alone has no log line, a metrics file has nothing but keys, and people put the launch
+script of one framework beside a step line of another ("verl, same setting: ...").
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+
+from steptune.core.paste import Setting
+from steptune.readers.frameworks import every_framework
+from steptune.readers.lines import clean
+from steptune.readers.reading import FrameworkReader
+from steptune.readers.scan.chunks import Chunk, read_chunks
+from steptune.readers.scan.pick import LineTally, pick_lines
+
+ENOUGH = 20
+"""Votes of one kind that settle it; a longer look changes nothing."""
+
+FAR_BYTES = 1 << 23
+"""Bytes of a file after which any vote is enough."""
+
+MAX_KEYS = 2000
+"""Different metric keys of a text that are looked at; verl logs about 120."""
+
+_KEY = re.compile(r"(?<![\w./:-])[A-Za-z_]\w*(?:/[\w.@-]+)+")
+
+Votes = Counter[str]
+"""Votes by framework name."""
+
+
+def winner(votes: Votes) -> str | None:
+    """Return the name with most votes, the earlier row of the table at a tie; None without votes."""
+    best = max((row.name for row in every_framework()), key=lambda name: votes[name], default=None)
+    return best if best is not None and votes[best] > 0 else None
+
+
+def file_votes(path: Path) -> Votes:
+    """Votes of the lines of a text file and of the metric keys near its beginning."""
+    votes, passed = Votes(), 0
+    for chunk in read_chunks(path):
+        votes += _mark_votes(chunk)
+        if passed == 0:
+            votes += key_votes(_keys(chunk.text.decode("utf-8", errors="replace")))
+        passed += len(chunk.text)
+        most = max(votes.values(), default=0)
+        if most >= ENOUGH or (most and passed > FAR_BYTES):
+            break
+    return votes
+
+
+def key_votes(keys: Iterable[str]) -> Votes:
+    """One vote for each metric key that only one framework logs."""
+    distinct = list(islice(dict.fromkeys(keys), MAX_KEYS))
+    return _capped({row.name: sum(map(row.owns_key, distinct)) for row in every_framework()})
+
+
+def setting_votes(settings: Iterable[Setting]) -> Votes:
+    """One vote for each configuration key that only one framework has."""
+    distinct = list(dict.fromkeys(setting.key for setting in settings))
+    return _capped({row.name: sum(map(row.owns_setting, distinct)) for row in every_framework()})
+
+
+def _mark_votes(chunk: Chunk) -> Votes:
+    return _capped({row.name: _num_marks(chunk, row) for row in every_framework()})
+
+
+def _num_marks(chunk: Chunk, row: FrameworkReader) -> int:
+    lines = pick_lines([chunk], row.wanted, LineTally())
+    return sum(1 for _ in islice((None for _, raw in lines if row.is_mark(clean(raw))), ENOUGH))
+
+
+def _keys(text: str) -> Iterable[str]:
+    return (found[0] for found in _KEY.finditer(text))
+
+
+def _capped(counts: dict[str, int]) -> Votes:
+    return Votes({name: min(count, ENOUGH) for name, count in counts.items() if count})
