@@ -1,4 +1,4 @@
-"""Answers made by hand: a trainer-bound verl job with everything in it, an asynchronous one, and inputs that say little."""
+"""Answers made by hand: a trainer-bound verl job with everything in it, and inputs that say little."""
 
 from steptune.core.estimate import Estimate, Source
 from steptune.core.finding import (
@@ -141,9 +141,7 @@ def full() -> Diagnosis:
         framework="verl",
         framework_version="0.4.1",
         settings=(
-            Setting(
-                key="data.train_batch_size", value=255, text="255", layer="override", origin=origin(4, "", SCRIPT)
-            ),
+            Setting(key="data.train_batch_size", value=255, text="255", layer="override", origin=origin(4, "", SCRIPT)),
         ),
         series=(lengths,),
         devices=DeviceClaim(name="H100", count=8, memory_gib=80.0, origin=origin(2, "")),

@@ -7,7 +7,7 @@ own; the answer names it `stdin` all the same.
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,7 +21,7 @@ PREFIX = "steptune-"
 
 
 @contextmanager
-def input_files(names: Sequence[str]) -> Iterator[list[Path]]:
+def input_files(names: Sequence[str]) -> Generator[list[Path]]:
     """Yield the files behind ``names`` in order; a folder stands for the files in it, folders inside included.
 
     Raises:

@@ -12,7 +12,10 @@ from collections.abc import Sequence
 from typing import Protocol, cast
 
 FILES_HELP = "log, metrics, launch script or config of one job; a folder stands for its files, `-` for standard input"
-"""What the commands that answer from files take."""
+"""What the commands that answer from files take; none of them sends anything anywhere."""
+
+COMMON_CODES = "1 an input cannot be read, 2 a wrong call"
+"""Exit codes that they share."""
 
 
 class Command(Protocol):
@@ -47,7 +50,11 @@ def build_parser() -> argparse.ArgumentParser:
         description="Faster RL post-training steps, with the evidence that training stayed inside your limits",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    _add_answers(commands)
+    _add_diagnose(
+        commands.add_parser("diagnose", help="a log, a config, an error: where does the time go, what is wrong?")
+    )
+    _add_compare(commands.add_parser("compare", help="two logs: is this speed-up real?"))
+    _add_lint(commands.add_parser("lint", help="check a configuration before anything is launched"))
     _add_tune(commands.add_parser("tune", help="profile, forecast, try, guard, decide, report"))
     _add_forecast(commands.add_parser("forecast", help="what would a change do to the step?"))
     _add_report(commands.add_parser("report", help="write or check the report of a run folder"))
@@ -56,32 +63,25 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_answers(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the commands that answer from logs and configurations alone; none of them sends anything anywhere."""
-    diagnose = commands.add_parser(
-        "diagnose",
-        help="a log, a config, an error text: where does the time go, and what is wrong?",
-        epilog="exit codes: 0 no fault found, 1 input cannot be read, 2 wrong call, 3 a finding of severity fault",
-    )
-    diagnose.add_argument("files", nargs="+", metavar="FILE", help=FILES_HELP)
-    _add_outputs(diagnose)
-    diagnose.add_argument("--only", choices=("lint", "memory", "health"), help="show one sort of finding alone")
-    compare = commands.add_parser(
-        "compare",
-        help="two logs of one job: is this speed-up real?",
-        epilog="exit codes: 0 B is faster or there is no proof, 1 input cannot be read, 2 wrong call, 3 B is slower",
-    )
-    compare.add_argument("a", metavar="A", help="what was before: a file, a folder, or files with commas between")
-    compare.add_argument("b", metavar="B", help="what came after, likewise")
-    _add_outputs(compare)
-    lint = commands.add_parser(
-        "lint",
-        help="check a configuration before anything is launched",
-        epilog="exit codes: 0 no fault found, 1 input cannot be read, 2 wrong call, 3 a finding of severity fault",
-    )
-    lint.add_argument("files", nargs="+", metavar="FILE", help=FILES_HELP)
-    _add_outputs(lint)
-    lint.set_defaults(only="lint")
+def _add_diagnose(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", nargs="+", metavar="FILE", help=FILES_HELP)
+    _add_outputs(parser)
+    parser.add_argument("--only", choices=("lint", "memory", "health"), help="show one sort of finding alone")
+    parser.epilog = f"exit codes: 0 no fault found, {COMMON_CODES}, 3 a fault among what is shown"
+
+
+def _add_compare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("a", metavar="A", help="what was before: a file, a folder, or files with commas between")
+    parser.add_argument("b", metavar="B", help="what came after, likewise")
+    _add_outputs(parser)
+    parser.epilog = f"exit codes: 0 B is faster or there is no proof, {COMMON_CODES}, 3 B is slower"
+
+
+def _add_lint(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", nargs="+", metavar="FILE", help=FILES_HELP)
+    _add_outputs(parser)
+    parser.set_defaults(only="lint")
+    parser.epilog = f"exit codes: 0 no fault found, {COMMON_CODES}, 3 a fault was found"
 
 
 def _add_outputs(parser: argparse.ArgumentParser) -> None:

@@ -24,19 +24,6 @@ TOUCHES = {
 """What a setting may change besides speed, in words."""
 
 
-def comparison_text(comparison: Comparison, name_a: str = "A", name_b: str = "B") -> str:
-    """Return the whole answer; ``name_a`` and ``name_b`` are what the user called the two sides."""
-    lines = [*wrapped(f"steptune compare: A {name_a}, B {name_b}", hang=4), "=" * WIDTH]
-    lines += wrapped(f"{VERDICTS[comparison.verdict]}: {comparison.reason}", hang=2)
-    lines += ["", *_ratios(comparison)]
-    for table in tables(comparison):
-        lines += ["", *table_lines(table)]
-    places = Places(origin.path for origin in origins(comparison.findings))
-    lines += section("Findings", [line for f in comparison.findings for line in finding_lines(f, places)])
-    lines += section("What would settle it", [line for text in comparison.settle for line in bullet(text, indent=0)])
-    return "\n".join(lines) + "\n"
-
-
 VERDICTS = {
     SpeedVerdict.FASTER: "FASTER",
     SpeedVerdict.SLOWER: "SLOWER",
@@ -45,10 +32,28 @@ VERDICTS = {
 """First words of the answer."""
 
 
-def tables(comparison: Comparison) -> list[Table]:
-    """Return the tables that hold something: work, settings, phases."""
-    made = (work_table(comparison.work), settings_table(comparison.settings), phases_table(comparison.phases))
-    return [table for table in made if table.rows]
+def comparison_text(comparison: Comparison, name_a: str = "A", name_b: str = "B") -> str:
+    """Return the whole answer; ``name_a`` and ``name_b`` are what the user called the two sides."""
+    lines = [*wrapped(f"steptune compare: A {name_a}, B {name_b}", hang=4), "=" * WIDTH]
+    lines += wrapped(f"{VERDICTS[comparison.verdict]}: {comparison.reason}", hang=2)
+    lines += ["", *_ratios(comparison)]
+    for table in (*difference_tables(comparison), phases_table(comparison.phases)):
+        lines += ["", *table_lines(table)] if table.rows else []
+    places = Places(origin.path for origin in origins(comparison.findings))
+    lines += section("Findings", [line for f in comparison.findings for line in finding_lines(f, places)])
+    lines += section("What would settle it", [line for text in comparison.settle for line in bullet(text, indent=0)])
+    return "\n".join(lines) + "\n"
+
+
+def difference_tables(comparison: Comparison) -> list[Table]:
+    """Return the tables of what differs, work and settings, as far as they hold something."""
+    return [table for table in (work_table(comparison.work), settings_table(comparison.settings)) if table.rows]
+
+
+def version_text(comparison: Comparison) -> str:
+    """Return the versions of both sides."""
+    a, b = comparison.versions
+    return f"version {a} on both sides" if a == b else f"versions differ: A {a}, B {b}"
 
 
 def work_table(work: Iterable[WorkDifference]) -> Table:
@@ -124,9 +129,7 @@ def _ratios(comparison: Comparison) -> list[str]:
     throughput, raw = comparison.throughput_ratio, comparison.raw_step_ratio
     lines = [*bullet(f"tokens per device-second, B / A: {estimate_text(throughput)}", indent=0)] if throughput else []
     lines += [*bullet(f"step time as logged, A / B: {estimate_text(raw)}", indent=0)] if raw else []
-    a, b = comparison.versions
-    said = f"version {a} on both sides" if a == b else f"versions differ: A {a}, B {b}"
-    return [*lines, *bullet(said, indent=0)]
+    return [*lines, *bullet(version_text(comparison), indent=0)]
 
 
 def _amount(value: float | None, unit: str) -> Cell:

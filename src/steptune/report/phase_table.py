@@ -35,9 +35,7 @@ def phase_lines(diagnosis: Diagnosis, places: Places) -> list[str]:
     if not diagnosis.phases:
         return []
     profile = diagnosis.paste.profile
-    table = [HEADS]
-    for row in diagnosis.phases:
-        table.append(_cells(row, places.of(row_origin(profile, row))))
+    table = [HEADS, *(_cells(row, places.of(row_origin(profile, row))) for row in diagnosis.phases)]
     widths = [max(len(line[i]) for line in table) for i in range(len(HEADS))]
     widths[-1] = min(widths[-1], WIDTH - sum(widths[:-1]) - 2 * (len(widths) - 1))
     head, *lines = [_line(line, widths) for line in table]

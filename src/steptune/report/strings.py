@@ -47,7 +47,9 @@ def _mapped(value: object, change: Callable[[str], str], adjust: Callable[[BaseM
         return _mapped_record(adjust(value), change, adjust)
     if isinstance(value, dict):
         held = cast("dict[object, object]", value)
-        return {_mapped(key, change, adjust): _mapped(item, change, adjust) for key, item in held.items()}
+        pairs = [(key, item, _mapped(key, change, adjust), _mapped(item, change, adjust)) for key, item in held.items()]
+        is_same = all(new_key is key and new_item is item for key, item, new_key, new_item in pairs)
+        return held if is_same else {new_key: new_item for _, _, new_key, new_item in pairs}
     if isinstance(value, tuple):
         items = cast("tuple[object, ...]", value)
         changed = tuple(_mapped(item, change, adjust) for item in items)

@@ -4,12 +4,12 @@ Surprise: `after` is the profile of the tuned job, measured once; the reported s
 confirmation, so the two need not agree to the last digit.
 """
 
-from steptune.core.phase import SpanKind, is_child
-from steptune.core.profile import Profile, RoleProfile
-from steptune.report.blocks import Cell, Lane, Lanes, Segment, Table
+from steptune.core.profile import Profile
+from steptune.report.blocks import Cell, Lane, Lanes, Table
 from steptune.report.card import NotApplicable, Shown
 from steptune.report.cells import column, muted, number, numbers, words
-from steptune.report.numbers import derived, estimate_text, measured, value_text
+from steptune.report.lanes import role_lane
+from steptune.report.numbers import derived, estimate_text
 from steptune.report.session_view import SessionView
 
 Phases = dict[tuple[str, str, str], Cell]
@@ -30,33 +30,7 @@ def card(view: SessionView) -> Shown | NotApplicable:
 
 
 def _lanes(group: str, profile: Profile) -> tuple[Lane, ...]:
-    return tuple(_lane(f"{group}, {profile.schedule}", role) for role in profile.roles)
-
-
-def _lane(group: str, role: RoleProfile) -> Lane:
-    top = [phase for phase in role.phases if not is_child(phase.phase)]
-    segments = [
-        Segment(
-            phase=phase.phase,
-            kind="busy" if phase.kind is SpanKind.BUSY else "exposed_wait",
-            seconds=phase.seconds,
-        )
-        for phase in top
-    ]
-    rest_s = role.unattributed_s()
-    if not rest_s < 0:
-        rest = derived(rest_s, "s", note="wall time minus spans")
-        segments.append(Segment(phase="unattributed", kind="unattributed", seconds=rest))
-    note = f"spans overlap by {value_text(-rest_s, 's')} (derived)" if rest_s < 0 else ""
-    wall = measured(role.wall_s, "s")
-    return Lane(group=group, label=_role_text(role), wall=wall, segments=tuple(segments), note=note)
-
-
-def _role_text(role: RoleProfile) -> str:
-    held = f"{role.num_devices:g} devices" if role.num_devices is not None else ""
-    copies = f"{role.num_replicas} replicas" if role.num_replicas not in (None, 1) else ""
-    extra = ", ".join(part for part in (copies, held) if part)
-    return f"{role.role} ({extra})" if extra else str(role.role)
+    return tuple(role_lane(f"{group}, {profile.schedule}", role) for role in profile.roles)
 
 
 def _phases(before: Profile, after: Profile | None) -> Table:
