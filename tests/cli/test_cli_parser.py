@@ -9,6 +9,9 @@ import pytest
 from steptune.cli.main import build_parser, main
 
 FLAGS = {
+    "diagnose": ["--help", "--html", "--json", "--only", "files"],
+    "compare": ["--help", "--html", "--json", "a", "b"],
+    "lint": ["--help", "--html", "--json", "files"],
     "tune": ["--advise-only", "--help", "--resume", "--runs", "--set", "job"],
     "forecast": ["--help", "--json", "--runs", "--set", "target"],
     "report": ["--help", "--json", "--verify", "run"],
@@ -17,7 +20,7 @@ FLAGS = {
 }
 """What users have in their scripts. A flag may be added here; none is removed or renamed without a reason to them."""
 
-HEAVY = ("torch", "pydantic", "numpy", "psutil")
+HEAVY = ("torch", "pydantic", "numpy", "psutil", "yaml")
 
 
 def commands() -> dict[str, argparse.ArgumentParser]:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from steptune.cli.answer import comparison
-from steptune.cli.input_files import input_files, split_list
+from steptune.cli.input_files import check_stdin, input_files, split_list
 from steptune.cli.show import EXIT_FINE, EXIT_FOUND, presentable, print_plain, print_text, write_page
 from steptune.core.comparison import SpeedVerdict
 
@@ -14,7 +14,9 @@ def run(args: argparse.Namespace) -> int:
     from steptune.report.answer_json import answer_json
     from steptune.report.comparison_text import comparison_text
 
-    with input_files(split_list(args.a)) as paths_a, input_files(split_list(args.b)) as paths_b:
+    names_a, names_b = split_list(args.a), split_list(args.b)
+    check_stdin(names_a + names_b)
+    with input_files(names_a) as paths_a, input_files(names_b) as paths_b:
         found = presentable(comparison(paths_a, paths_b))
     if args.html:
         from steptune.report.comparison_html import comparison_html

@@ -19,6 +19,16 @@ STDIN_NAME = "stdin"
 PREFIX = "steptune-"
 """First characters of the folder that holds a copy of it."""
 
+_WEIGHTS = (".bin", ".ckpt", ".distcp", ".gguf", ".metadata", ".onnx", ".pkl", ".pt", ".pth", ".safetensors")
+_ARCHIVES = (".arrow", ".bz2", ".gz", ".npy", ".npz", ".parquet", ".tar", ".tgz", ".zip")
+_OTHERS = (".gif", ".jpeg", ".jpg", ".mp4", ".pdf", ".png", ".pyc", ".so", ".svg")
+
+NOT_READ = frozenset((*_WEIGHTS, *_ARCHIVES, *_OTHERS))
+"""Endings that are passed over in a folder: weights, archives, data and pictures, which may be many gigabytes."""
+
+NOT_READ_NAMES = frozenset({"tokenizer.json", "vocab.json", "merges.txt", "special_tokens_map.json"})
+"""Files of a model that look like configuration."""
+
 
 @contextmanager
 def input_files(names: Sequence[str]) -> Generator[list[Path]]:
@@ -27,14 +37,17 @@ def input_files(names: Sequence[str]) -> Generator[list[Path]]:
     Raises:
         ReadError: a path does not exist, a folder is empty, or standard input is named twice.
     """
-    if names.count("-") > 1:
-        raise ReadError(
-            explain(
-                "standard input can be read once", got=f"{names.count('-')} times `-`", allowed="one", hint="use files"
-            )
-        )
+    check_stdin(names)
     with tempfile.TemporaryDirectory(prefix=PREFIX) as folder:
         yield [path for name in names for path in _files(name, Path(folder))]
+
+
+def check_stdin(names: Sequence[str]) -> None:
+    """Raise ReadError when standard input is named more than once: it can be read only once."""
+    times = names.count("-")
+    if times > 1:
+        sentence = explain("standard input can be read once", got=f"{times} times `-`", allowed="one", hint="use files")
+        raise ReadError(sentence)
 
 
 def split_list(text: str) -> list[str]:
@@ -55,7 +68,7 @@ def _files(name: str, folder: Path) -> list[Path]:
         )
     if not path.is_dir():
         return [path]
-    inside = sorted(p for p in path.rglob("*") if p.is_file() and not _is_hidden(p.relative_to(path)))
+    inside = sorted(p for p in path.rglob("*") if p.is_file() and _is_wanted(p.relative_to(path)))
     if not inside:
         raise ReadError(
             explain("folder holds no file", got=f"`{name}`", allowed="logs, configs", hint="check the path")
@@ -63,5 +76,6 @@ def _files(name: str, folder: Path) -> list[Path]:
     return inside
 
 
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
+def _is_wanted(path: Path) -> bool:
+    is_hidden = any(part.startswith(".") for part in path.parts)
+    return not is_hidden and path.suffix.lower() not in NOT_READ and path.name not in NOT_READ_NAMES
