@@ -28,7 +28,7 @@ from steptune.engine.trainer import Trainer
 from steptune.engine.types import ScoredBatch
 from steptune.envs.math.tokenizer import MathTokenizer
 
-PROBE_BUDGET_S = 16.0
+PROBE_BUDGET_S = 12.0
 """Wall seconds of a whole trainer probe. With 8 the slowest curves rested on one or two repetitions, and a curve
 measured too low made every forecast of a session 31 % too low (2026-11-30)."""
 

@@ -42,6 +42,7 @@ def profile_baseline(context: Context) -> None:
     natural = run_naturally(
         context.framework, context.job, context.baseline_settings, context.run_path("profile", "natural")
     )
+    context.start = natural.start
     inputs = _natural_inputs(context, natural, load_avg)
     check_health(profile_of(context.job, inputs), natural.observations)
     say("profile: primitive costs (decode, prefill, training, hand-over); no candidate is run")

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import final
 
 from steptune.core.event import Event, Profiled, SessionStarted
@@ -9,7 +10,7 @@ from steptune.core.framework import Framework, Lever
 from steptune.core.job import JobSpec
 from steptune.core.knob import Effect, KnobSpec, KnobValue, Settings
 from steptune.core.profile import Profile, SampledLengths
-from steptune.core.trial import Arm
+from steptune.core.trial import Arm, EvalResult
 from steptune.core.work import PlannedWork, objective_weight
 from steptune.store.journal import Journal
 from steptune.store.replay import SessionState, fold
@@ -30,6 +31,11 @@ class Context:
     budget: Budget
     progress: Progress
     specs: tuple[KnobSpec, ...]
+    shuffled_band: tuple[float, ...] | None = None
+    """Distances of the baseline's shuffled update replays, once they are made."""
+    start: EvalResult | None = None
+    """Held-out accuracy of the weights that every run starts from, once it is measured."""
+    start_lock: Lock = field(default_factory=Lock)
     _folded: tuple[int, SessionState] = field(default_factory=lambda: (0, SessionState()))
 
     def record(self, event: Event) -> None:

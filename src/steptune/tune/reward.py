@@ -1,7 +1,8 @@
 """The reward test: paired training runs of baseline and candidate that share their seeds, on held-out problems.
 
 Nobody reads a clock here, so the runs go side by side on one thread each. Start and end are measured on the
-same fixed problems; the pairs differ only by the change.
+same fixed problems; the pairs differ only by the change. Every run starts from the same weights, so their start is
+measured once: by the profile, or by the first run that lives.
 """
 
 import time
@@ -13,7 +14,7 @@ from typing import final
 from steptune.core.change import Change
 from steptune.core.errors import TrialError
 from steptune.core.event import RewardTested
-from steptune.core.framework import LaunchSpec
+from steptune.core.framework import LaunchSpec, Session
 from steptune.core.knob import Settings
 from steptune.core.trial import EvalResult
 from steptune.core.verdict import Judgement, Verdict
@@ -82,7 +83,7 @@ def _train(context: Context, label: str, settings: Settings, seed: int) -> Train
     try:
         session = context.framework.launch(context.job, spec, context.run_path("reward", f"{label}-{seed}"))
         try:
-            start = session.evaluate()
+            start = _start_of(context, session)
             session.run_steps(context.job.guard.reward_steps)
             end = session.evaluate()
         finally:
@@ -92,6 +93,13 @@ def _train(context: Context, label: str, settings: Settings, seed: int) -> Train
         return TrialError(str(error))
     context.progress.say(f"reward: {label}, seed {seed}: {start.accuracy:.3f} to {end.accuracy:.3f}")
     return TrainedRun(start=start, end=end)
+
+
+def _start_of(context: Context, session: Session) -> EvalResult:
+    with context.start_lock:
+        if context.start is None:
+            context.start = session.evaluate()
+        return context.start
 
 
 def _tested(
