@@ -1,0 +1,80 @@
+"""Scores the product on the blind posts: `python bench/blind/score.py OUT.json`.
+
+Surprise: nothing here is a test that must pass. The first score is committed as it comes out, misses and false claims
+named; what failed is then fixed as a kind and the posts become ordinary tests.
+"""
+
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests" / "pasted")]
+
+from expectation import FALSE_CLAIM, ComparisonExpectation, Expectation, check, check_comparison, load  # noqa: E402
+
+from steptune.cli.answer import answer  # noqa: E402
+from steptune.compare.compare import compare  # noqa: E402
+from steptune.readers.read_paste import read_paste  # noqa: E402
+from steptune.report.diagnosis_text import diagnosis_text  # noqa: E402
+
+
+def handed_in(post_id: str, folder: Path) -> Path:
+    """Write a post without the line that says where it was found."""
+    lines = (HERE / "posts" / f"{post_id}.txt").read_bytes().splitlines(keepends=True)
+    path = folder / f"{post_id}.txt"
+    path.write_bytes(b"".join(line for line in lines if not line.startswith(b"# source:")))
+    return path
+
+
+def faults_of_post(expected: Expectation, folder: Path) -> list[str]:
+    """Return the misses and false claims of one answer."""
+    diagnosis = answer([handed_in(expected.id, folder)])
+    return check(expected, diagnosis, diagnosis_text(diagnosis))
+
+
+def faults_of_comparison(expected: ComparisonExpectation, folder: Path) -> list[str]:
+    """Return the misses and false claims of one comparison."""
+    a, b = (read_paste([handed_in(post_id, folder)]) for post_id in (expected.a, expected.b))
+    return check_comparison(expected, compare(a, b))
+
+
+def scored(expected: Expectation | ComparisonExpectation, folder: Path) -> dict[str, object]:
+    """Answer one post and judge it; a crash is a fault like any other, and recorded."""
+    started = time.perf_counter()
+    try:
+        is_post = isinstance(expected, Expectation)
+        faults = faults_of_post(expected, folder) if is_post else faults_of_comparison(expected, folder)
+    except Exception as error:  # noqa: BLE001 - the edge of a benchmark: a crash of the product is a result
+        faults = [f"CRASH: {type(error).__name__}: {error}"]
+    return {
+        "id": expected.id,
+        "is_right": not faults,
+        "num_false_claims": sum(fault.startswith(FALSE_CLAIM) for fault in faults),
+        "faults": faults,
+        "seconds": round(time.perf_counter() - started, 3),
+        "why": expected.why,
+    }
+
+
+def main(out: Path) -> None:
+    """Score every post and comparison and write the table."""
+    expected = load(HERE / "expected.toml")
+    with tempfile.TemporaryDirectory() as folder:
+        rows = [scored(e, Path(folder)) for e in (*expected.post, *expected.comparison)]
+    rows.sort(key=lambda row: str(row["id"]))
+    num_right = sum(bool(row["is_right"]) for row in rows)
+    num_false = sum(int(str(row["num_false_claims"])) for row in rows)
+    summary = {"num_posts": len(rows), "num_right": num_right, "num_false_claims": num_false, "posts": rows}
+    out.write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    print(f"{num_right} of {len(rows)} right, {num_false} false claims")
+    for row in rows:
+        print(f"{row['id']:5} {'right' if row['is_right'] else 'WRONG'}")
+        print("".join(f"      {fault}\n" for fault in row["faults"] or []), end="")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
