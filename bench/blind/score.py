@@ -4,7 +4,6 @@ Surprise: nothing here is a test that must pass. The first score is committed as
 named; what failed is then fixed as a kind and the posts become ordinary tests.
 """
 
-import json
 import sys
 import tempfile
 import time
@@ -18,8 +17,30 @@ from expectation import FALSE_CLAIM, ComparisonExpectation, Expectation, check, 
 
 from steptune.cli.answer import answer  # noqa: E402
 from steptune.compare.compare import compare  # noqa: E402
+from steptune.core.records import Record  # noqa: E402
 from steptune.readers.read_paste import read_paste  # noqa: E402
 from steptune.report.diagnosis_text import diagnosis_text  # noqa: E402
+
+
+class Score(Record):
+    """How one answer did: ``Score(id="B07", faults=(), num_false_claims=0, seconds=0.04, why="...")``."""
+
+    id: str
+    faults: tuple[str, ...]
+    """Empty is right."""
+    num_false_claims: int
+    seconds: float
+    """Wall time of the answer; the first one pays for the imports."""
+    why: str
+
+
+class Scores(Record):
+    """The table of one run over all posts."""
+
+    num_posts: int
+    num_right: int
+    num_false_claims: int
+    posts: tuple[Score, ...]
 
 
 def handed_in(post_id: str, folder: Path) -> Path:
@@ -42,7 +63,7 @@ def faults_of_comparison(expected: ComparisonExpectation, folder: Path) -> list[
     return check_comparison(expected, compare(a, b))
 
 
-def scored(expected: Expectation | ComparisonExpectation, folder: Path) -> dict[str, object]:
+def scored(expected: Expectation | ComparisonExpectation, folder: Path) -> Score:
     """Answer one post and judge it; a crash is a fault like any other, and recorded."""
     started = time.perf_counter()
     try:
@@ -50,14 +71,13 @@ def scored(expected: Expectation | ComparisonExpectation, folder: Path) -> dict[
         faults = faults_of_post(expected, folder) if is_post else faults_of_comparison(expected, folder)
     except Exception as error:  # noqa: BLE001 - the edge of a benchmark: a crash of the product is a result
         faults = [f"CRASH: {type(error).__name__}: {error}"]
-    return {
-        "id": expected.id,
-        "is_right": not faults,
-        "num_false_claims": sum(fault.startswith(FALSE_CLAIM) for fault in faults),
-        "faults": faults,
-        "seconds": round(time.perf_counter() - started, 3),
-        "why": expected.why,
-    }
+    return Score(
+        id=expected.id,
+        faults=tuple(faults),
+        num_false_claims=sum(fault.startswith(FALSE_CLAIM) for fault in faults),
+        seconds=round(time.perf_counter() - started, 3),
+        why=expected.why,
+    )
 
 
 def main(out: Path) -> None:
@@ -65,15 +85,17 @@ def main(out: Path) -> None:
     expected = load(HERE / "expected.toml")
     with tempfile.TemporaryDirectory() as folder:
         rows = [scored(e, Path(folder)) for e in (*expected.post, *expected.comparison)]
-    rows.sort(key=lambda row: str(row["id"]))
-    num_right = sum(bool(row["is_right"]) for row in rows)
-    num_false = sum(int(str(row["num_false_claims"])) for row in rows)
-    summary = {"num_posts": len(rows), "num_right": num_right, "num_false_claims": num_false, "posts": rows}
-    out.write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    print(f"{num_right} of {len(rows)} right, {num_false} false claims")
-    for row in rows:
-        print(f"{row['id']:5} {'right' if row['is_right'] else 'WRONG'}")
-        print("".join(f"      {fault}\n" for fault in row["faults"] or []), end="")
+    scores = Scores(
+        num_posts=len(rows),
+        num_right=sum(not row.faults for row in rows),
+        num_false_claims=sum(row.num_false_claims for row in rows),
+        posts=tuple(sorted(rows, key=lambda row: row.id)),
+    )
+    out.write_text(scores.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    print(f"{scores.num_right} of {scores.num_posts} right, {scores.num_false_claims} false claims")
+    for row in scores.posts:
+        print(f"{row.id:5} {'WRONG' if row.faults else 'right'}")
+        print("".join(f"      {fault}\n" for fault in row.faults), end="")
 
 
 if __name__ == "__main__":
