@@ -12,8 +12,11 @@ from steptune.readers.reading import FrameworkReader
 FRAMEWORKS = {
     "verl": "steptune.readers.verl.row",
     "nemo_rl": "steptune.readers.nemo_rl.row",
+    "trl": "steptune.readers.trl.row",
+    "prime_rl": "steptune.readers.prime_rl.row",
     "slime": "steptune.readers.slime.row",
     "skyrl": "steptune.readers.skyrl.row",
+    "openrlhf": "steptune.readers.openrlhf.row",
 }
 """Module of each row, by the name that `Profile.framework` carries; earlier rows win a tie of the detection."""
 

@@ -4,89 +4,101 @@ Strange content is never an error: what cannot be read is left out, and an unkno
 every file, both streamed: the first finds the framework, the second reads its steps.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from typing import final
 
-from steptune.core.paste import DeviceClaim, Note, Paste, Series
-from steptune.readers.config.read import read_config
-from steptune.readers.config.settings import ConfigReading
+from steptune.core.paste import Note, Paste, Setting
 from steptune.readers.facts import FactFinder, job_facts
-from steptune.readers.frameworks import framework
+from steptune.readers.frameworks import FRAMEWORKS, framework
+from steptune.readers.metrics.records import records_of
 from steptune.readers.reading import FrameworkReader
-from steptune.readers.scan.devices import read_devices
-from steptune.readers.scan.head import head_lines
+from steptune.readers.scan.inputs import InputFile, devices_of, look_at
 from steptune.readers.scan.keep import StepKeeper
 from steptune.readers.scan.log import LogScan, scan_log
-from steptune.readers.scan.votes import file_votes, setting_votes, winner
+from steptune.readers.scan.votes import Votes, winner
+from steptune.readers.scan.walk import files_of
 from steptune.readers.series import series_of, with_status
 
 
 def read_paste(paths: Sequence[Path]) -> Paste:
-    """Return everything that one job's files say.
+    """Return everything that one job's files say. A folder stands for the known kinds of files in it.
 
     Raises:
         ReadError: a path cannot be opened.
     """
-    heads = {str(path): head_lines(path) for path in paths}
-    configs = [read_config(lines, path) for path, lines in heads.items()]
-    settings = [setting for config in configs for setting in config.settings]
-    devices = merged_devices(read_devices(lines, path) for path, lines in heads.items())
-    name = winner(sum((file_votes(path) for path in paths), setting_votes(settings)))
-    row = None if name is None else framework(name)
-    keeper = StepKeeper()
-    facts = FactFinder(version_pattern=row and row.version, trainer_pattern=row and row.trainer)
-    scans = [scan_log(path, row, keeper, facts) for path in paths]
-    return _paste(paths, row, configs, devices, keeper, facts, scans)
+    files = [look_at(path) for path in files_of(paths)]
+    name = winner(sum((file.votes for file in files), Votes()))
+    steps = _read_steps(files, None if name is None else framework(name))
+    return _paste(files, steps, None if name is None else framework(name))
 
 
-def merged_devices(claims: Iterable[DeviceClaim | None]) -> DeviceClaim | None:
-    """The first statement of each kind, over all files."""
-    merged: DeviceClaim | None = None
-    for claim in claims:
-        if merged is None or claim is None:
-            merged = merged or claim
-            continue
-        stated = {key: getattr(merged, key) or getattr(claim, key) for key in ("name", "count", "memory_gib")}
-        merged = merged.model_copy(update=stated)
-    return merged
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Steps:
+    """The second look: steps of all files, and what the text around them says."""
+
+    keeper: StepKeeper
+    facts: FactFinder
+    scans: Sequence[LogScan]
 
 
-def _paste(
-    paths: Sequence[Path],
-    row: FrameworkReader | None,
-    configs: Sequence[ConfigReading],
-    devices: DeviceClaim | None,
-    keeper: StepKeeper,
-    facts: FactFinder,
-    scans: Sequence[LogScan],
-) -> Paste:
-    records = keeper.kept()
-    settings = tuple(setting for config in configs for setting in config.settings)
+def _read_steps(files: Sequence[InputFile], row: FrameworkReader | None) -> _Steps:
+    keeper, scans = StepKeeper(), list[LogScan]()
+    facts = FactFinder(
+        version_pattern=None if row is None else row.version,
+        trainer_pattern=None if row is None else row.trainer,
+    )
+    for file in files:
+        if file.metrics is None:
+            scans.append(scan_log(file.path, row, keeper, facts))
+        elif row is not None:
+            keeper.take(records_of(file.metrics(file.path), row, str(file.path)))
+    return _Steps(keeper=keeper, facts=facts, scans=scans)
+
+
+def _paste(files: Sequence[InputFile], steps: _Steps, row: FrameworkReader | None) -> Paste:
+    records, scans = steps.keeper.kept(), steps.scans
+    devices, settings, version = devices_of(files), _settings(files), _version(files, steps, row)
     card_gib = None if devices is None else devices.memory_gib
-    job = job_facts(settings, version=facts.version, trainer=facts.trainer)
+    job = job_facts(settings, version=version, trainer=steps.facts.trainer)
     reading = None if row is None else row.to_reading(records, job)
-    stated: list[Series] = [with_status(series, card_gib=card_gib) for scan in scans for series in scan.series]
     logged = () if row is None else series_of(records, row.series, card_gib=card_gib)
+    stated = (with_status(series, card_gib=card_gib) for scan in scans for series in scan.series)
+    excerpts = chain((e for scan in scans for e in scan.excerpts), (e for file in files for e in file.table_rows))
     return Paste(
-        paths=tuple(map(str, paths)),
+        paths=tuple(str(file.path) for file in files),
         framework=None if row is None else row.name,
-        framework_version=facts.version,
+        framework_version=version,
         settings=settings,
         series=(*logged, *stated),
-        excerpts=tuple(excerpt for scan in scans for excerpt in scan.excerpts),
+        excerpts=tuple(excerpts),
         devices=devices,
         profile=None if reading is None else reading.profile,
-        notes=(
-            *(() if reading is None else reading.notes),
-            *_left_out(keeper),
-            *(note for config in configs for note in config.notes),
-        ),
-        num_steps_seen=keeper.num_seen,
+        notes=(*(() if reading is None else reading.notes), *_notes(files, steps.keeper)),
+        num_steps_seen=steps.keeper.num_seen,
         num_lines=sum(scan.num_lines for scan in scans),
     )
 
 
-def _left_out(keeper: StepKeeper) -> list[Note]:
-    if not keeper.num_left_out:
-        return []
-    return [Note(text=f"{keeper.num_left_out} of {keeper.num_seen} steps were left out: only the last ones count")]
+def _settings(files: Sequence[InputFile]) -> tuple[Setting, ...]:
+    """Configuration lines first, then what the user tells in comments, which overrides them."""
+    written = (setting for file in files for setting in file.config.settings)
+    told = (setting for file in files for setting in file.told.settings(FRAMEWORKS))
+    return tuple(chain(written, told))
+
+
+def _version(files: Sequence[InputFile], steps: _Steps, row: FrameworkReader | None) -> str | None:
+    if row is None:
+        return None
+    return next((told for file in files if (told := file.told.version(row.name))), steps.facts.version)
+
+
+def _notes(files: Sequence[InputFile], keeper: StepKeeper) -> list[Note]:
+    notes = [note for file in files for note in file.config.notes]
+    if keeper.num_left_out:
+        text = f"{keeper.num_left_out} of {keeper.num_seen} steps were left out: the first few and the last ones count"
+        notes.insert(0, Note(text=text))
+    return notes

@@ -20,7 +20,8 @@ STEP_KEY = "Total step time"
 _BANNER = re.compile(r"=+ Step (\d+)/\d+ =+")
 _RESULTS = re.compile(r"^\W*Training Results:\s*$")
 _BULLET = re.compile(
-    r"^\s*[•-]\s+(?P<key>[^:]+):\s+(?P<value>[^\s()%]+?)(?P<unit>s| steps)?(?:\s+\((?P<percent>[\d.]+)%\))?\s*$"
+    r"^\s*[•-]\s+(?P<key>[^:]+):\s+(?P<value>[^\s()%]+?)(?P<unit>s| steps|%| TFLOPS)?"
+    r"(?:\s+\((?:(?P<percent>[\d.]+)%|[\d.]+ TFLOPS per rank)\))?\s*$"
 )
 _HALF_CENT_S = 0.005
 """Rounding of a printed second (two decimals)."""

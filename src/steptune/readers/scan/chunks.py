@@ -30,7 +30,10 @@ _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chunk:
-    """Some whole lines: ``Chunk(text=b"step:1 - a/b:1\\n", first_line=1, is_edge=True)``; only the file's end may lack a line end."""
+    r"""Some whole lines: ``Chunk(text=b"step:1 - a/b:1\n", first_line=1, is_edge=True)``.
+
+    Only the end of the file may lack a line end.
+    """
 
     text: bytes
     first_line: int

@@ -8,7 +8,7 @@ from steptune.readers.verl.steps import is_mark, read_steps
 
 _OWN_KEY = re.compile(
     r"timing_s/|timing_per_token_ms/|critic/(?:score|rewards|advantages|returns)/|response_length(?:_non_aborted)?/"
-    r"|global_seqlen/|val-(?:core|aux)/|fully_async/|rollout_corr/|actor/(?:pg_|ppo_kl|kl_coef)|(?:actor/)?perf/mfu/"
+    r"|global_seqlen/|mismatch/(?:mismatch_|rollout_is_)|val-(?:core|aux)/|fully_async/|rollout_corr/|actor/(?:pg_|ppo_kl|kl_coef)|(?:actor/)?perf/mfu/"
     r"|(?:actor/)?perf/max_memory_|training/rollout_probs_diff"
 )
 _OWN_SETTING = re.compile(
@@ -38,6 +38,7 @@ ROW = FrameworkReader(
         b"actor_rollout_ref.",
         b"verl.trainer",
         b"rollout_corr/",
+        b"med) = (",
     ),
     is_mark=is_mark,
     owns_key=lambda key: _OWN_KEY.match(key) is not None,
@@ -61,6 +62,10 @@ ROW = FrameworkReader(
         "actor/grad_norm": Gauge(name="grad_norm"),
         "actor/pg_loss": Gauge(name="loss"),
         "actor/kl_loss": Gauge(name="kl_ref"),
+        "mismatch/mismatch_k3_kl": Gauge(name="mismatch_k3"),
+        "mismatch/mismatch_kl": Gauge(name="mismatch_k1"),
+        "mismatch/rollout_is_mean": Gauge(name="is_ratio_mean"),
+        "mismatch/rollout_is_eff_sample_size": Gauge(name="ess_frac"),
         "rollout_corr/k3_kl": Gauge(name="mismatch_k3"),
         "rollout_corr/kl": Gauge(name="mismatch_k1"),
         "rollout_corr/rollout_is_mean": Gauge(name="is_ratio_mean"),
@@ -80,5 +85,8 @@ ROW = FrameworkReader(
     ),
     fact_needles=(b"verl", b"VERL", b"FullyAsync", b"OneStepOff", b"trainer_mode", b"_policy"),
 )
-"""verl divides memory by 1024**3 and calls it GB. A trainer's name counts as a Ray actor, a module or a setting that
-only an asynchronous trainer has; prose that names one is not enough."""
+"""verl divides memory by 1024**3 and calls it GB; `mismatch/` is the name of `rollout_corr/` in verl 0.6.
+
+A trainer's name counts as a Ray actor, a module or a setting that only an asynchronous trainer has; prose that names
+one is not enough.
+"""

@@ -22,6 +22,12 @@ _STEP = re.compile(r"(?:^|(?<=[\s\])>|]))step:(\d+)(?=\s|$)")
 _MARK = re.compile(r"(?:^|\s)step:\d+ - [a-z_-]+/\S+:")
 _SEPARATOR = re.compile(r"\s+-\s+")
 _METRIC = re.compile(r"-?\s*(?P<key>[A-Za-z][^\s:]*/[^\s:]+)\s*:\s*(?P<value>\S+)(?:\s+\([\d.]+\s?%\))?\s*")
+_AVERAGE = re.compile(r"\(avg \(std\), med\) = \(\s*(?P<value>[-+\w.]+) .*\)\s+#\s(?P<key>\w+(?:/[\w@.-]+)+)\s*$")
+"""A metric that a monitor prints as average, spread and median, its name behind a `#`."""
+
+_GROUP = re.compile(
+    r"(?:timing_s|timing_per_token_ms|critic|actor|perf|response_length|prompt_length|global_seqlen|training|val-core)/"
+)
 _TAIL = re.compile(r"[\w@./+()-]*(?::\s*[\w.+()-]*)?\s*")
 """The rest of a key or number at the start of a wrapped row: no spaces inside, no words."""
 
@@ -85,8 +91,10 @@ class _Reader:
             _join(self.open_line, line)
         else:
             yield from self._close_line()
-            if _METRIC.fullmatch(line.text.strip()):
+            if _is_metrics(line.text):
                 self.open_line = _opened(line, line.text.strip())
+            elif average := _AVERAGE.search(line.text):
+                yield from self._take([_metric(average["key"], average["value"], line.number, is_cut=False)])
 
     def end(self) -> Iterator[StepRecord]:
         """The input is over."""
@@ -103,7 +111,10 @@ class _Reader:
 
     def _close_line(self) -> Iterator[StepRecord]:
         line, self.open_line = self.open_line, None
-        for found in [] if line is None else _metrics(line):
+        return self._take([] if line is None else _metrics(line))
+
+    def _take(self, metrics: Iterable[Reading | Dropped]) -> Iterator[StepRecord]:
+        for found in metrics:
             if self.step.holds(found.key):
                 yield self.step.build()
                 self.step = StepBuilder(path=self.path, number=self.step.number)
@@ -115,6 +126,16 @@ class _Reader:
 
 def _opened(line: Line, text: str) -> _OpenLine:
     return _OpenLine(text=text, rows=[(0, line.number)], last_row_width=line.width, may_be_cut=line.may_be_cut)
+
+
+def _is_metrics(text: str) -> bool:
+    """Whether a line that opens no step is one metric, or a step line whose beginning was not pasted.
+
+    The latter begins with a group of verl's: a row of a wrapped line may begin inside a key, ``s/gen:74.0``.
+    """
+    first, *others = _SEPARATOR.split(text.strip().removeprefix("- "))
+    is_whole = _GROUP.match(first) is not None or not others
+    return is_whole and _METRIC.fullmatch(first) is not None and all(map(_METRIC.fullmatch, others))
 
 
 def _goes_on(opened: _OpenLine, line: Line) -> bool:

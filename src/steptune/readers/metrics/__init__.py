@@ -1,0 +1,1 @@
+"""Metrics files of loggers (JSONL, W&B, TensorBoard, Trackio, Hugging Face) become step records."""

@@ -1,0 +1,63 @@
+"""JSON metrics: one object per line, an array of them, or a Hugging Face `trainer_state.json`."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+from steptune.readers.metrics.rows import Json, MetricRow, as_object, has_step, row_of
+from steptune.readers.scan.chunks import read_chunks
+from steptune.readers.scan.pick import all_lines
+
+MAX_WHOLE_BYTES = 1 << 26
+"""Largest JSON file that is decoded at once; one object per line has no such limit."""
+
+_LISTS = ("log_history", "history", "data", "rows", "metrics")
+"""Where a single object keeps its records."""
+
+
+def is_jsonl(head: str) -> bool:
+    """Whether the first line is a whole JSON object of a step, or verl's wrapped one."""
+    first = head.lstrip().partition("\n")[0].strip()
+    record = as_object(_decoded(first)) if first.startswith("{") else None
+    return record is not None and has_step(record)
+
+
+def read_jsonl(path: Path) -> Iterator[MetricRow]:
+    """Yield the rows of a file of one object per line; other and broken lines are passed over."""
+    for number, raw in all_lines(read_chunks(path)):
+        text = raw.strip()
+        record = as_object(_decoded(text)) if text.startswith("{") else None
+        if record is not None:
+            yield row_of(record, number)
+
+
+def is_json_history(path: Path, head: str) -> bool:
+    """Whether the file is one JSON document with a list of step records."""
+    return head.lstrip()[:1] in ("{", "[") and any(True for _ in _records(path))
+
+
+def read_json_history(path: Path) -> Iterator[MetricRow]:
+    """Yield the rows of a JSON document; their number stands for a line."""
+    return (row_of(record, index) for index, record in enumerate(_records(path), start=1))
+
+
+def _records(path: Path) -> Iterator[Json]:
+    if path.stat().st_size > MAX_WHOLE_BYTES:
+        return
+    document = _decoded(path.read_text(encoding="utf-8", errors="replace"))
+    whole = as_object(document)
+    found = [document] if whole is None else [whole.get(name) for name in _LISTS]
+    for candidate in found:
+        items = cast("list[object]", candidate) if isinstance(candidate, list) else []
+        records = [record for item in items if (record := as_object(item)) is not None and has_step(record)]
+        if records:
+            yield from records
+            return
+
+
+def _decoded(text: str) -> object:
+    try:
+        return cast("object", json.loads(text))
+    except (ValueError, RecursionError):
+        return None

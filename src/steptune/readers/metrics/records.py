@@ -1,0 +1,25 @@
+"""Rows of a metrics file become step records under the keys that a framework's reader knows."""
+
+from collections.abc import Iterable, Iterator
+
+from steptune.readers.formats.by_step import StepCollector
+from steptune.readers.metrics.rows import MetricRow
+from steptune.readers.reading import FrameworkReader
+from steptune.readers.step import Reading, StepRecord
+
+
+def records_of(rows: Iterable[MetricRow], row: FrameworkReader, path: str) -> Iterator[StepRecord]:
+    """Yield one record per step; rows without a step are steps of their own."""
+    collector = StepCollector(path=path)
+    for metrics in rows:
+        found = [
+            Reading(key=row.normal_key(key), value=value, text=text, line=metrics.line)
+            for key, (value, text) in metrics.values.items()
+        ]
+        if not found:
+            continue
+        if metrics.number is None:
+            yield StepRecord(number=None, path=path, readings={reading.key: reading for reading in found})
+        else:
+            yield from collector.put(metrics.number, found)
+    yield from collector.end()

@@ -1,0 +1,75 @@
+"""The first look at every file: what kind it is, what its beginning says, and which framework it speaks for."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import final
+
+from steptune.core.paste import DeviceClaim, Excerpt
+from steptune.readers.config.read import read_config
+from steptune.readers.config.settings import ConfigReading
+from steptune.readers.metrics.kinds import MetricsReader, metrics_reader
+from steptune.readers.scan.devices import read_devices
+from steptune.readers.scan.head import head_lines
+from steptune.readers.scan.table_rows import read_table_rows
+from steptune.readers.scan.told import Told, read_told
+from steptune.readers.scan.votes import Votes, file_votes, key_votes, setting_votes
+
+ROWS_LOOKED_AT = 64
+"""Records of a metrics file whose keys vote."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InputFile:
+    """One file after the first look. A metrics file has a reader and no text."""
+
+    path: Path
+    metrics: MetricsReader | None
+    votes: Votes
+    config: ConfigReading = field(default_factory=ConfigReading)
+    devices: DeviceClaim | None = None
+    told: Told
+    table_rows: tuple[Excerpt, ...] = ()
+
+
+def look_at(path: Path) -> InputFile:
+    """Return what the file's kind and beginning say.
+
+    Raises:
+        ReadError: the file cannot be opened.
+    """
+    name, reader = str(path), metrics_reader(path)
+    if reader is not None:
+        keys = (key for row in islice(reader(path), ROWS_LOOKED_AT) for key in row.values)
+        return InputFile(path=path, metrics=reader, votes=key_votes(keys), told=Told(facts=(), path=name))
+    lines = head_lines(path)
+    config, told = read_config(lines, name), read_told(lines, name)
+    return InputFile(
+        path=path,
+        metrics=None,
+        votes=file_votes(path) + setting_votes(config.settings),
+        config=config,
+        devices=_merged([told.devices(), read_devices(lines, name)]),
+        told=told,
+        table_rows=read_table_rows(lines, name),
+    )
+
+
+def devices_of(files: Iterable[InputFile]) -> DeviceClaim | None:
+    """Return what all files together say of the devices."""
+    return _merged(file.devices for file in files)
+
+
+def _merged(claims: Iterable[DeviceClaim | None]) -> DeviceClaim | None:
+    """The first statement of each kind."""
+    stated = [claim for claim in claims if claim is not None]
+    if not stated:
+        return None
+    return DeviceClaim(
+        name=next((claim.name for claim in stated if claim.name), None),
+        count=next((claim.count for claim in stated if claim.count), None),
+        memory_gib=next((claim.memory_gib for claim in stated if claim.memory_gib), None),
+        origin=stated[0].origin,
+    )
