@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steptune.core.finding import Diagnosis, FindingKind, Severity
+from steptune.core.phase import Role
 from steptune.report.diagnosis_text import diagnosis_text, findings_text
+from steptune.report.phase_rows import shown_rows
 from steptune.report.text_table import WIDTH
 
 ANSWERS = {"full": full, "nothing": nothing, "config": config_only}
@@ -42,7 +44,7 @@ def test_a_generation_bottleneck_does_not_say_what_free_generation_leaves_twice(
 
 def test_numbers_stand_beside_the_line_they_were_read_on() -> None:
     text = diagnosis_text(full())
-    row = next(line for line in text.splitlines() if line.startswith("  train "))
+    row = next(line for line in text.splitlines() if line.startswith("train "))
     assert "run.log:12 update_actor" in row
     assert "(run.log:14)" in text
 
@@ -52,6 +54,39 @@ def test_a_wait_is_drawn_and_named_as_a_wait() -> None:
     assert len(rows) == 1
     assert "/" in rows[0]
     assert "#" not in rows[0]
+
+
+def test_a_synchronous_job_shows_each_phase_once_the_longest_first() -> None:
+    held = full()
+    mirrored = tuple(
+        row.model_copy(update={"role": Role.ROLLOUT, "is_wait": not row.is_wait}) for row in held.phases[:3]
+    )
+    shown = shown_rows(held.model_copy(update={"phases": (*held.phases, *mirrored)}))
+    assert [(row.phase, row.role, row.is_wait) for row in shown] == [
+        ("train", Role.TRAINER, False),
+        ("rollout", Role.ROLLOUT, False),
+        ("old_logprob", Role.TRAINER, False),
+        ("unattributed", Role.TRAINER, False),
+    ]
+
+
+def test_an_asynchronous_job_shows_every_role_with_its_waits() -> None:
+    held = full()
+    assert held.paste.profile is not None
+    profile = held.paste.profile.model_copy(update={"schedule": "async"})
+    paste = held.paste.model_copy(update={"profile": profile})
+    text = diagnosis_text(held.model_copy(update={"paste": paste}))
+    assert "trainer, 8 devices, wall 5 h 14 m" in text.splitlines()
+    assert "  waits for rollout" in text
+
+
+def test_a_step_time_that_only_repeats_the_ceiling_is_not_said_again() -> None:
+    cause = bottleneck()
+    (advice, *_) = cause.remedies
+    again = advice.model_copy(update={"step_time": cause.ceiling})
+    text = diagnosis_text(full().model_copy(update={"findings": (cause.model_copy(update={"remedies": (again,)}),)}))
+    assert "at best a step of 34 m 14 s (derived)" in text
+    assert "step time 34 m 14 s" not in text
 
 
 def test_without_timing_nothing_is_said_about_speed_and_the_switches_are_given() -> None:
@@ -64,7 +99,8 @@ def test_without_timing_nothing_is_said_about_speed_and_the_switches_are_given()
 
 def test_a_change_of_the_algorithm_is_not_sold_as_a_speed_up() -> None:
     text = " ".join(diagnosis_text(full()).split())
-    assert "train on shorter answers [changes what is trained: not a speed-up; step time 2 h 30 m (forecast)]" in text
+    said = "train on shorter answers; CHANGES WHAT IS TRAINED: not a speed-up; step time 2 h 30 m (forecast)"
+    assert said in text
 
 
 def test_every_finding_shows_its_code_once_or_stands_at_the_top_too() -> None:

@@ -13,7 +13,7 @@ from steptune.report.html_findings import findings_markup
 from steptune.report.html_page import page
 from steptune.report.markup import Markup, element, joined, prose
 from steptune.report.numbers import derived, digits, value_text
-from steptune.report.phase_table import row_name, row_origin
+from steptune.report.phase_rows import row_name, row_origin, shown_rows
 from steptune.report.pictures import ceilings, lengths, timeline
 from steptune.report.places import Places
 from steptune.report.trends import trends
@@ -103,7 +103,7 @@ def _phases(diagnosis: Diagnosis, places: Places) -> Table:
         numbers("step if free", "if it took nothing"),
         column("read at"),
     )
-    rows = tuple((*_row(row), words(row.key, places.of(row_origin(profile, row)))) for row in diagnosis.phases)
+    rows = tuple((*_row(row), words(row.key, places.of(row_origin(profile, row)))) for row in shown_rows(diagnosis))
     return Table(caption="Phases of the mean step; a child phase is inside its parent", columns=heads, rows=rows)
 
 

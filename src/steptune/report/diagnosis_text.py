@@ -83,12 +83,12 @@ def _bottlenecks(diagnosis: Diagnosis, places: Places) -> list[str]:
     causes = _of(diagnosis, (FindingKind.BOTTLENECK,))
     lines: list[str] = []
     for rank, cause in enumerate(causes, start=1):
-        facts = [f"{estimate_text(cause.share)} of the step"] if cause.share is not None else []
-        facts += [f"without it a step takes {estimate_text(cause.ceiling)}"] if cause.ceiling is not None else []
+        facts = [f"share {estimate_text(cause.share)}"] if cause.share is not None else []
+        facts += [f"at best a step of {estimate_text(cause.ceiling)}"] if cause.ceiling is not None else []
         lines += wrapped(f"{rank}. {name_of(cause.code)}: {cause.title}", hang=3)
-        lines += [line for fact in facts for line in bullet(fact, indent=3)]
+        lines += bullet("; ".join(facts), indent=3) if facts else []
         lines += [line for e in cause.evidence for line in bullet(evidence_text(e, places), indent=3)]
-        lines += [line for r in cause.remedies for line in remedy_lines(r, indent=3, mark="=>")]
+        lines += [line for r in cause.remedies for line in remedy_lines(r, indent=3, mark="=>", ceiling=cause.ceiling)]
     return lines
 
 

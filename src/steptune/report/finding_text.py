@@ -1,5 +1,6 @@
 """One finding in plain text: how bad, what, why with its source lines, and what to do."""
 
+from steptune.core.estimate import Estimate
 from steptune.core.finding import Evidence, Finding, FindingKind, Remedy, Severity
 from steptune.report.numbers import estimate_text
 from steptune.report.places import Places
@@ -27,15 +28,16 @@ def evidence_text(evidence: Evidence, places: Places) -> str:
     return f"{evidence.text} ({place})" if place else evidence.text
 
 
-def remedy_lines(remedy: Remedy, indent: int, mark: str) -> list[str]:
+def remedy_lines(remedy: Remedy, indent: int, mark: str, ceiling: Estimate | None = None) -> list[str]:
     """Return what to do, its price in honesty, and the lines to paste."""
     lead = indent + len(mark) + 1
-    return [*bullet(remedy_text(remedy), indent=indent, mark=mark), *to_paste(remedy.lines, indent=lead + 4)]
+    text = "; ".join([remedy.text, *remedy_notes(remedy, ceiling)])
+    return [*bullet(text, indent=indent, mark=mark), *to_paste(remedy.lines, indent=lead + 2)]
 
 
-def remedy_text(remedy: Remedy) -> str:
-    """Return the sentence with what must be known to follow it."""
-    notes = [] if remedy.keeps_algorithm else ["changes what is trained: not a speed-up"]
-    notes += [f"step time {estimate_text(remedy.step_time)}"] if remedy.step_time is not None else []
-    notes += [f"source: {remedy.source}"] if remedy.source else []
-    return f"{remedy.text} [{'; '.join(notes)}]" if notes else remedy.text
+def remedy_notes(remedy: Remedy, ceiling: Estimate | None = None) -> list[str]:
+    """Return what must be known to follow the advice; a step time that only repeats ``ceiling`` is not said again."""
+    notes = [] if remedy.keeps_algorithm else ["CHANGES WHAT IS TRAINED: not a speed-up"]
+    if remedy.step_time is not None and (ceiling is None or remedy.step_time.value != ceiling.value):
+        notes.append(f"step time {estimate_text(remedy.step_time)}")
+    return [*notes, *([f"source: {remedy.source}"] if remedy.source else [])]

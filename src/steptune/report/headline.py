@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import final
 
 from steptune.core.bottleneck import BottleneckKind
-from steptune.core.finding import Diagnosis, Finding, FindingKind, PhaseRow, Severity
+from steptune.core.finding import Diagnosis, Finding, FindingKind, Severity
 from steptune.core.paste import DeviceClaim, Paste
 from steptune.core.phase import Phase
 from steptune.report.numbers import count_text, value_text
@@ -94,22 +94,9 @@ def _speed(diagnosis: Diagnosis) -> tuple[str, ...]:
     causes = [finding for finding in diagnosis.findings if finding.kind is FindingKind.BOTTLENECK]
     if not causes:
         return ("timing was read, but no bottleneck can be named from it",)
-    return (f"{name_of(causes[0].code)}: {causes[0].title}", *_ceilings(diagnosis, causes[0]))
-
-
-def _ceilings(diagnosis: Diagnosis, cause: Finding) -> list[str]:
-    profile = diagnosis.paste.profile
-    assert profile is not None, "a bottleneck comes from a timing"
-    now = value_text(profile.step_time.value, "s")
-    lines: list[str] = []
-    if cause.ceiling is not None:
-        lines.append(f"without that cost a step would take {value_text(cause.ceiling.value, 's')} instead of {now}")
-    row = _generation(diagnosis)
-    if cause.code not in GENERATION and row is not None and row.if_free is not None:
-        lines.append(f"if generation were free a step would still take {value_text(row.if_free.value, 's')} of {now}")
-    return lines
-
-
-def _generation(diagnosis: Diagnosis) -> PhaseRow | None:
-    rows = [r for r in diagnosis.phases if r.phase == Phase.ROLLOUT and r.if_free is not None]
-    return rows[0] if rows else None
+    lead = f"{name_of(causes[0].code)}: {causes[0].title}"
+    free = [row.if_free.value for row in diagnosis.phases if row.phase == Phase.ROLLOUT and row.if_free is not None]
+    if not free or causes[0].code in GENERATION:
+        return (lead,)
+    left, now = value_text(free[0], "s"), value_text(profile.step_time.value, profile.step_time.unit)
+    return (lead, f"if generation were free a step would still take {left} of {now}")

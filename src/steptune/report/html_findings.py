@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable
 
+from steptune.core.estimate import Estimate
 from steptune.core.finding import Evidence, Finding, FindingKind, Remedy, Severity
 from steptune.report.blocks import Number
+from steptune.report.finding_text import remedy_notes
 from steptune.report.html_cells import cell_markup
 from steptune.report.markup import Markup, element, joined, prose
-from steptune.report.numbers import estimate_text
 from steptune.report.places import Places
 
 WORDS = {Severity.FAULT: "Fault", Severity.WARNING: "Warning", Severity.INFO: "Note"}
@@ -28,7 +29,7 @@ def finding_markup(finding: Finding, places: Places) -> Markup:
         title,
         _figures(finding),
         element("ul", *evidence, class_="evidence") if evidence else joined(),
-        *(remedy_markup(remedy) for remedy in finding.remedies),
+        *(remedy_markup(remedy, finding.ceiling) for remedy in finding.remedies),
         class_=f"finding {finding.severity}",
     )
 
@@ -39,17 +40,14 @@ def evidence_markup(evidence: Evidence, places: Places) -> Markup:
     return joined(prose(evidence.text), element("span", place, class_="place") if place else joined())
 
 
-def remedy_markup(remedy: Remedy) -> Markup:
+def remedy_markup(remedy: Remedy, ceiling: Estimate | None) -> Markup:
     """Return what to do, what it costs in honesty, and the lines to copy."""
-    notes = [] if remedy.keeps_algorithm else ["changes what is trained: not a speed-up"]
-    notes += [f"step time {estimate_text(remedy.step_time)}"] if remedy.step_time is not None else []
-    notes += [f"source: {remedy.source}"] if remedy.source else []
     lines = "\n".join(remedy.lines)
     return element(
         "div",
         element("p", prose(remedy.text)),
         element("pre", element("code", lines), tabindex=0, aria_label="lines to copy") if lines else joined(),
-        *(element("p", note, class_="small") for note in notes),
+        *(element("p", note, class_="small") for note in remedy_notes(remedy, ceiling)),
         class_="remedy" if remedy.keeps_algorithm else "remedy changes",
     )
 

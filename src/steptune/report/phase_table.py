@@ -1,7 +1,7 @@
-"""The phase table in plain text: one row per phase under its role, with a bar that tells busy from waiting.
+"""The phase table in plain text: one row per phase, with a bar that tells busy from waiting without colour.
 
-Surprise: the last column is cut before anything else when a line would get too wide; it names the key as the log
-spells it and the line it stands on.
+Surprise: the last column is cut before anything else when a line would get too wide; it names the line of the log
+and the key as the log spells it.
 """
 
 import math
@@ -9,13 +9,15 @@ from collections.abc import Sequence
 
 from steptune.core.estimate import Source
 from steptune.core.finding import Diagnosis, PhaseRow
-from steptune.core.phase import Phase, SpanKind, is_child
-from steptune.core.profile import Origin, Profile
+from steptune.core.phase import Phase, is_child
+from steptune.core.profile import Profile
 from steptune.report.numbers import digits, value_text
+from steptune.report.phase_rows import is_merged, row_name, row_origin, shown_rows
 from steptune.report.places import Places
+from steptune.report.text_page import wrapped
 from steptune.report.text_table import WIDTH, plain
 
-BAR = 12
+BAR = 16
 """Characters of a full bar: the whole wall time of the role."""
 
 NAME = 30
@@ -23,43 +25,31 @@ NAME = 30
 
 HEADS = ("", "per step", "share", "s/1k tok", "if free", "", "as logged")
 
-LEGEND = (
-    "# busy, / waiting, . unattributed; a full bar is the role's whole step; * derived, else as logged",
-    "s/1k tok: seconds per 1,000 tokens of the step; if free: step time if the row took nothing (derived)",
-)
-"""What the marks mean."""
+NUMBERS = (1, 2, 3, 4)
+"""Columns that are right-aligned."""
 
 
 def phase_lines(diagnosis: Diagnosis, places: Places) -> list[str]:
-    """Return the table, or nothing without phases."""
-    if not diagnosis.phases:
+    """Return the table and what its marks mean, or nothing without phases."""
+    rows = shown_rows(diagnosis)
+    if not rows:
         return []
     profile = diagnosis.paste.profile
-    table = [HEADS, *(_cells(row, places.of(row_origin(profile, row))) for row in diagnosis.phases)]
-    widths = [max(len(line[i]) for line in table) for i in range(len(HEADS))]
-    widths[-1] = min(widths[-1], WIDTH - sum(widths[:-1]) - 2 * (len(widths) - 1))
-    head, *lines = [_line(line, widths) for line in table]
+    merged = is_merged(diagnosis)
+    table = [HEADS, *(_cells(row, places.of(row_origin(profile, row)), indent=0 if merged else 2) for row in rows)]
+    head, *lines = _aligned(table)
+    drawn = lines if merged else _under_roles(profile, rows, lines)
+    return [head, *drawn, *_legend(rows, merged=merged)]
+
+
+def _under_roles(profile: Profile | None, rows: Sequence[PhaseRow], lines: Sequence[str]) -> list[str]:
     drawn: list[str] = []
     role = None
-    for row, line in zip(diagnosis.phases, lines, strict=True):
+    for row, line in zip(rows, lines, strict=True):
         drawn += [plain(_role(profile, row))] if row.role is not role else []
         drawn.append(line)
         role = row.role
-    return [head, *drawn, *LEGEND]
-
-
-def row_origin(profile: Profile | None, row: PhaseRow) -> Origin | None:
-    """Return where the seconds of ``row`` were read."""
-    kind = SpanKind.EXPOSED_WAIT if row.is_wait else SpanKind.BUSY
-    role = profile.role(row.role) if profile else None
-    same = [p for p in role.phases if p.phase == row.phase and p.kind is kind] if role else []
-    named = [p.origin for p in same if p.origin is not None]
-    return next((o for o in named if o.key == row.key), named[0] if named else None)
-
-
-def row_name(row: PhaseRow) -> str:
-    """Return what the row is: a wait says so."""
-    return f"waits for {row.phase}" if row.is_wait else row.phase
+    return drawn
 
 
 def _role(profile: Profile | None, row: PhaseRow) -> str:
@@ -70,8 +60,8 @@ def _role(profile: Profile | None, row: PhaseRow) -> str:
     return f"{row.role}{held}, wall {value_text(role.wall_s, 's')}"
 
 
-def _cells(row: PhaseRow, place: str) -> tuple[str, ...]:
-    name = plain(f"{'    ' if is_child(row.phase) else '  '}{row_name(row)}")
+def _cells(row: PhaseRow, place: str, indent: int) -> tuple[str, ...]:
+    name = plain(f"{' ' * indent}{'  ' if is_child(row.phase) else ''}{row_name(row)}")
     short_key = row.key.rsplit("/", 1)[-1]
     return (
         name if len(name) <= NAME else name[: NAME - 1] + "…",
@@ -87,15 +77,37 @@ def _cells(row: PhaseRow, place: str) -> tuple[str, ...]:
 def _bar(row: PhaseRow) -> str:
     if not math.isfinite(row.share):
         return "?".ljust(BAR)
-    glyph = "." if row.phase == Phase.UNATTRIBUTED else "/" if row.is_wait else "#"
     length = min(BAR, max(0, round(BAR * row.share)))
-    return (glyph * length or ("|" if row.share > 0 else "")).ljust(BAR)
+    return (_glyph(row) * length or ("|" if row.share > 0 else "")).ljust(BAR)
+
+
+def _glyph(row: PhaseRow) -> str:
+    return "." if row.phase == Phase.UNATTRIBUTED else "/" if row.is_wait else "#"
+
+
+def _aligned(table: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines; a column that no row fills is left out, the last is cut to the width of the page."""
+    filled = [any(line[index] for line in table[1:]) for index in range(len(HEADS))]
+    widths = [max(len(line[index]) for line in table) if filled[index] else 0 for index in range(len(HEADS))]
+    widths[-1] = min(widths[-1], WIDTH - sum(widths[:-1]) - 2 * sum(width > 0 for width in widths[:-1]))
+    return [_line(line, widths) for line in table]
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     parts = [
-        text[:width].rjust(width) if 0 < index < 5 else text[:width].ljust(width)
+        text[:width].rjust(width) if index in NUMBERS else text[:width].ljust(width)
         for index, (text, width) in enumerate(zip(cells, widths, strict=True))
         if width > 0
     ]
     return "  ".join(parts).rstrip()
+
+
+def _legend(rows: Sequence[PhaseRow], *, merged: bool) -> list[str]:
+    marks = {"#": "busy", "/": "waiting", ".": "unattributed"}
+    drawn = {_glyph(row) for row in rows}
+    bar = ", ".join(f"{glyph} {name}" for glyph, name in marks.items() if glyph in drawn)
+    full = "the whole step" if merged else "the role's whole step"
+    derived = "; * derived, else as logged" if any(r.seconds.source is Source.DERIVED for r in rows) else ""
+    first = f"bar: {bar}, full width is {full}{derived}"
+    free = "if free: step time if the row took nothing, everything else as it is (derived)"
+    return [*wrapped(first, hang=2), *([free] if any(row.if_free is not None for row in rows) else [])]
