@@ -17,6 +17,8 @@ FRAMEWORKS = {
     "slime": "steptune.readers.slime.row",
     "skyrl": "steptune.readers.skyrl.row",
     "openrlhf": "steptune.readers.openrlhf.row",
+    "areal": "steptune.readers.areal.row",
+    "torchforge": "steptune.readers.torchforge.row",
 }
 """Module of each row, by the name that `Profile.framework` carries; earlier rows win a tie of the detection."""
 

@@ -1,0 +1,1 @@
+"""AReaL: `Epoch i/n Step j/m Train step k/t done.` and box tables of `key │ value` pairs, four columns wide."""

@@ -1,0 +1,69 @@
+"""AReaL's stats tables become steps.
+
+`Train step k/t done.` opens a step; the tables after it belong to it. A step prints several tables (one per minibatch
+or worker group): what comes again in a later one is the same quantity of another minibatch, and the first counts. In a
+paste of bare rows a repeated timer opens the next step.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import final
+
+from steptune.readers.areal.keys import PREFIX
+from steptune.readers.formats.by_step import add
+from steptune.readers.formats.tables import table_cells
+from steptune.readers.lines import Line, NumberedLine, clean_lines
+from steptune.readers.step import Reading, StepBuilder, StepRecord
+from steptune.readers.values import parse_number
+
+_DONE = re.compile(r"\bTrain step (?P<number>\d+)/\d+ done\.")
+_MARK = re.compile(r"\bTrain step \d+/\d+ done\.|│ (?:timeperf|ppo_actor)/\w")
+_KEY = re.compile(r"[A-Za-z_]\w*(?:/[\w.@-]+)+")
+
+
+def is_mark(text: str) -> bool:
+    """Whether only AReaL prints such a line."""
+    return _MARK.search(text) is not None
+
+
+def read_steps(raw_lines: Iterable[NumberedLine], path: str) -> Iterator[StepRecord]:
+    """Yield steps in order."""
+    reader = _Reader(step=StepBuilder(path=path))
+    for line in clean_lines(raw_lines):
+        yield from reader.feed(line)
+    yield from reader.end()
+
+
+@final
+@dataclass(kw_only=True, slots=True)
+class _Reader:
+    step: StepBuilder
+
+    def feed(self, line: Line) -> Iterator[StepRecord]:
+        """Take one row; yield the step it closes."""
+        if done := _DONE.search(line.text):
+            yield from self._turn(int(done["number"]))
+            return
+        found = list(_readings(line))
+        if self.step.number is None and any(r.key.startswith(PREFIX) and self.step.holds(r.key) for r in found):
+            yield from self._turn(None)
+        add(self.step, found)
+
+    def end(self) -> Iterator[StepRecord]:
+        """The input is over."""
+        if not self.step.is_empty():
+            yield self.step.build()
+
+    def _turn(self, number: int | None) -> Iterator[StepRecord]:
+        if not self.step.is_empty():
+            yield self.step.build()
+        self.step = StepBuilder(path=self.step.path, number=number)
+
+
+def _readings(line: Line) -> Iterator[Reading]:
+    for key, text in pairwise(table_cells(line.text)):
+        value = parse_number(text) if _KEY.fullmatch(key) else None
+        if value is not None:
+            yield Reading(key=key, value=value, text=text, line=line.number)

@@ -1,0 +1,78 @@
+"""Metrics in the repr of a Python dict, whole, wrapped over rows, cut, quoted or glued to something else.
+
+Not evaluated: pairs are found one by one, so that one broken value costs only itself. A value counts only when a
+comma or the closing brace follows it: a number at a row's end may go on in the next one.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import final
+
+from steptune.readers.lines import Line
+from steptune.readers.step import Dropped, Reading
+from steptune.readers.values import parse_number
+
+_PAIR = re.compile(
+    r"(?:'(?P<key>[A-Za-z_][^'\n]*)'|(?:^|(?<=[\s{,]))(?P<bare>[a-z]+/[\w./-]+)')\s*:\s*"
+    r"(?:'(?P<quoted>[^'\n]*)'|(?P<plain>[\w.]+\([^()\n]*\)|[-+\w.]+))(?P<end>\s*[,}])?"
+)
+"""``bare`` is a key whose first quote was lost when it was copied: `perf/rollout_time': 245.6`."""
+
+MAX_ROWS = 80
+"""Rows that one record may take: a dict of 40 metrics on a narrow terminal takes about 30."""
+
+
+@final
+@dataclass(kw_only=True, slots=True)
+class DictText:
+    """A record and the rows it came on: ``DictText.of(line)``, then `add` until `is_closed`."""
+
+    text: str
+    rows: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    """Start of every row inside `text`, and its line number."""
+    may_be_cut: bool = False
+
+    @staticmethod
+    def of(line: Line, start: int = 0) -> "DictText":
+        """Begin a record at ``start`` of ``line``."""
+        return DictText(text=line.text[start:], rows=[(0, line.number)], may_be_cut=line.may_be_cut)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the closing brace was seen, or so many rows that it was lost."""
+        return "}" in self.text or len(self.rows) >= MAX_ROWS
+
+    def add(self, line: Line) -> None:
+        """Append the next row."""
+        self.rows.append((len(self.text) + 1, line.number))
+        self.text += "\n" + line.text
+        self.may_be_cut = line.may_be_cut
+
+    def line_at(self, offset: int) -> int:
+        """Line number of the character at ``offset``."""
+        return max(number for start, number in self.rows if start <= offset)
+
+
+def read_pairs(record: DictText) -> Iterator[Reading | Dropped]:
+    """Yield the numeric pairs of a record in order; other values (lists, names, None) are passed over."""
+    is_dict = "{" in record.text or "}" in record.text
+    for pair in _PAIR.finditer(record.text):
+        key, line = pair["key"] or pair["bare"], record.line_at(pair.start())
+        text = pair["plain"] if pair["quoted"] is None else pair["quoted"]
+        value = parse_number(text)
+        is_last = pair.end() == len(record.text.rstrip())
+        is_open = pair["end"] is None and pair["quoted"] is None and (is_dict or (is_last and record.may_be_cut))
+        if is_open and re.match(r"[-+.\d]|np\.", text):
+            yield Dropped(key=key, text=text, line=line, why="may have lost digits: the record breaks off after it")
+        elif value is not None:
+            yield Reading(key=key, value=value, text=text, line=line)
+
+
+def readings_of(found: Sequence[Reading | Dropped]) -> dict[str, Reading]:
+    """Return the readings by key; of a repeated key the first counts."""
+    readings: dict[str, Reading] = {}
+    for item in found:
+        if isinstance(item, Reading):
+            readings.setdefault(item.key, item)
+    return readings

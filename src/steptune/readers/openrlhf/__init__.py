@@ -1,0 +1,1 @@
+"""OpenRLHF: dicts `Global step N: {...}` and the `Episode [i/n]` progress bar."""

@@ -1,0 +1,31 @@
+"""OpenRLHF's metrics by canonical name (OpenRLHF 3c3be62, trainer/ppo_trainer.py, trainer/ray/ppo_actor.py).
+
+`vllm_kl` is the mean of rollout minus old log-probs, a k1; `rollout/` statistics are over whole samples, the bare ones
+over micro-batches. Trackers prefix every key with `train/`.
+"""
+
+from collections.abc import Mapping
+
+from steptune.readers.reading import Gauge
+
+STEP_KEY = "timing/step_total"
+BAR_KEY = "Episode s/it"
+PREFIX = "timing/"
+
+SERIES: Mapping[str, Gauge] = {
+    STEP_KEY: Gauge(name="step_time"),
+    BAR_KEY: Gauge(name="step_time"),
+    "rollout/reward_mean": Gauge(name="reward"),
+    "reward": Gauge(name="reward"),
+    "rollout/reward_std": Gauge(name="reward_std"),
+    "group_reward_std": Gauge(name="group_reward_std"),
+    "entropy_loss": Gauge(name="entropy"),
+    "rollout/response_length_mean": Gauge(name="completion_mean"),
+    "response_length": Gauge(name="completion_mean"),
+    "rollout/truncated_rate": Gauge(name="clipped_frac"),
+    "actor_grad_norm": Gauge(name="grad_norm"),
+    "policy_loss": Gauge(name="loss"),
+    "kl": Gauge(name="kl_ref"),
+    "vllm_kl": Gauge(name="mismatch_k1"),
+    "actor_lr": Gauge(name="lr"),
+}

@@ -1,0 +1,77 @@
+"""OpenRLHF's console becomes steps.
+
+One dict per global step. Where there is none (before 14fe44c, 2025-05-19) only the bar over an episode tells the time:
+its item is one rollout batch, several optimizer steps long, or, since prompts are counted, one prompt; only the former
+states seconds per item that mean anything, so a bar that counts `prompts_consumed` is passed over.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import final
+
+from steptune.readers.formats.by_step import StepCollector
+from steptune.readers.formats.dict_repr import DictText, read_pairs
+from steptune.readers.formats.progress_bar import find_bars
+from steptune.readers.lines import Line, NumberedLine, clean_lines
+from steptune.readers.openrlhf.keys import BAR_KEY
+from steptune.readers.step import Reading, StepRecord
+
+_HEAD = re.compile(r"(?P<sync>✨ )?Global step (?P<number>\d+): (?=\{)")
+_MARK = re.compile(r"Global step \d+: \{'|openrlhf\.cli\.|\bEpisode \[\d+/\d+\]: +\d+%")
+_EPISODE = re.compile(r"Episode \[(?P<episode>\d+)/\d+\]$")
+
+
+def is_mark(text: str) -> bool:
+    """Whether only OpenRLHF prints such a line."""
+    return _MARK.search(text) is not None
+
+
+def read_steps(raw_lines: Iterable[NumberedLine], path: str) -> Iterator[StepRecord]:
+    """Yield one step per dict, or per state of the episode's bar where there are no dicts."""
+    reader = _Reader(dicts=StepCollector(path=path), bars=StepCollector(path=path))
+    for line in clean_lines(raw_lines):
+        yield from reader.feed(line)
+    yield from reader.end()
+
+
+@final
+@dataclass(kw_only=True, slots=True)
+class _Reader:
+    dicts: StepCollector
+    bars: StepCollector
+    open_dict: DictText | None = None
+    number: int = 0
+    has_dicts: bool = field(default=False)
+
+    def feed(self, line: Line) -> Iterator[StepRecord]:
+        """Take one row; yield the steps it closes."""
+        if head := _HEAD.search(line.text):
+            yield from self._close()
+            self.open_dict, self.number = DictText.of(line, head.end()), int(head["number"])
+        elif self.open_dict is not None:
+            self.open_dict.add(line)
+        elif not self.has_dicts:
+            yield from self._bars(line)
+        if self.open_dict is not None and self.open_dict.is_closed:
+            yield from self._close()
+
+    def end(self) -> Iterator[StepRecord]:
+        """The input is over."""
+        yield from self._close()
+        yield from self.dicts.end()
+        if not self.has_dicts:
+            yield from self.bars.end()
+
+    def _close(self) -> Iterator[StepRecord]:
+        record, self.open_dict = self.open_dict, None
+        if record is not None:
+            self.has_dicts = True
+            yield from self.dicts.put(self.number, list(read_pairs(record)))
+
+    def _bars(self, line: Line) -> Iterator[StepRecord]:
+        for bar in find_bars(line.text):
+            if _EPISODE.search(bar.label) and bar.done and "prompts_consumed" not in line.text:
+                yield from self.bars.put(
+                    bar.done, [Reading(key=BAR_KEY, value=bar.item_s, text=bar.text, line=line.number)]
+                )

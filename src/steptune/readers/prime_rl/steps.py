@@ -1,0 +1,48 @@
+"""prime-rl's step lines become steps.
+
+Three generations: fields with colons (`Time: 5.13s | Loss: 12.25`, from 3a19c92, 2025-07-09), then without, the time
+bare and rounded (`5.1s | Loss 0.01`, `15m 56s | Reward 0.6`, since f6563ff, 2026-06-01). A line with a loss is the
+trainer's, one with a reward the orchestrator's. Seconds are all a rounded `1h 5m` can give: nothing finer is there.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from steptune.readers.formats.by_step import StepCollector
+from steptune.readers.formats.durations import parse_duration_s
+from steptune.readers.formats.pipes import read_fields
+from steptune.readers.lines import Line, NumberedLine, clean_lines
+from steptune.readers.prime_rl.keys import ORCHESTRATOR, TRAINER
+from steptune.readers.step import Dropped, Reading, StepRecord
+
+_STEP = re.compile(r"(?:^|\W)Step (?P<number>\d+) \| (?P<fields>.*\| ?(?:Loss|Reward|Seq\. Length):? .*)")
+_MARK = re.compile(r"SUCCESS Step \d+ \| |\| Max\. Off-Policy Level: |\| Trainable \d+/\d+ |\| Mismatch KL:? ")
+_SHARED_NAMES = ("Time", "Throughput")
+"""Fields that both processes print with different meanings."""
+
+
+def is_mark(text: str) -> bool:
+    """Whether only prime-rl prints such a line."""
+    return _MARK.search(text) is not None
+
+
+def read_steps(raw_lines: Iterable[NumberedLine], path: str) -> Iterator[StepRecord]:
+    """Yield steps in order, trainer and orchestrator of one file merged."""
+    collector = StepCollector(path=path)
+    for line in clean_lines(raw_lines):
+        if found := _STEP.search(line.text):
+            yield from collector.put(int(found["number"]), list(_readings(found["fields"], line)))
+    yield from collector.end()
+
+
+def _readings(text: str, line: Line) -> Iterator[Reading | Dropped]:
+    owner = TRAINER if re.search(r"\| ?Loss:? ", text) else ORCHESTRATOR
+    fields = list(read_fields(text))
+    for index, field in enumerate(fields, start=1):
+        key = owner + field.name if field.name in _SHARED_NAMES else field.name
+        if line.may_be_cut and index == len(fields) and not field.rest:
+            yield Dropped(key=key, text=field.text, line=line.number, why="may have lost digits: the log ends here")
+            continue
+        seconds = parse_duration_s(field.text + field.rest) if field.name == "Time" and field.rest else field.value
+        if seconds is not None:
+            yield Reading(key=key, value=seconds, text=field.text, line=line.number)

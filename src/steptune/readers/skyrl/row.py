@@ -1,0 +1,48 @@
+"""The row of SkyRL in the table of frameworks."""
+
+import re
+
+from steptune.readers.reading import FrameworkReader
+from steptune.readers.skyrl.keys import SERIES
+from steptune.readers.skyrl.profile import to_reading
+from steptune.readers.skyrl.steps import is_mark, read_steps
+
+_OWN_KEY = re.compile(
+    r"timing/(?:step$|generate$|policy_train|critic_train|train_critic_and_policy|fwd_logprobs_values_reward|sync_weights"
+    r"|compute_advantages_and_returns|wait_for_generation_buffer|run_training|convert_to_training_input)"
+    r"|async/staleness_|generate/(?:batch_padded_seq_len|avg_num_tokens|batch_num_seq)|reward/avg_(?:raw_reward|pass_at_)"
+    r"|policy/rollout_train_logprobs_abs_diff_"
+)
+_OWN_SETTING = re.compile(
+    r"trainer\.(?:placement\.|algorithm\.|policy\.|ref\.|fully_async\.|micro_train_batch_size_per_gpu"
+    r"|micro_forward_batch_size_per_gpu|policy_mini_batch_size|train_batch_size|max_tokens_per_microbatch|eval_before_train)"
+    r"|generator\.(?:inference_engine\.|sampling_params\.|n_samples_per_prompt|num_inference_engines|step_wise)"
+    r"|environment\.(?:env_class|skyrl_gym\.)"
+)
+
+ROW = FrameworkReader(
+    name="skyrl",
+    wanted=(
+        b"timing/",
+        b"time cost: ",
+        b"'policy/",
+        b"reward/",
+        b"'generate/",
+        b"'trainer/",
+        b"'async/",
+        b"'batch_",
+        b"skyrl",
+        b"SKYRL_",
+        b"Step ",
+        b"| `",
+    ),
+    is_mark=is_mark,
+    owns_key=lambda key: _OWN_KEY.match(key) is not None,
+    owns_setting=lambda key: _OWN_SETTING.match(key) is not None,
+    read_steps=read_steps,
+    to_reading=to_reading,
+    step_mark="`'timing/step': '...'` of the console tracker, or `Finished: 'step', time cost: ...s`",
+    series=SERIES,
+    version=re.compile(r"\bskyrl(?:[-_]train)?(?:==|:\s?| version:? )v?(\d+\.\d+(?:\.\d+)?)", re.IGNORECASE),
+    fact_needles=(b"skyrl",),
+)

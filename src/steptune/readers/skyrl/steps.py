@@ -1,0 +1,159 @@
+"""SkyRL's console becomes steps.
+
+The same step is told twice: by loguru as each phase ends, and by the console tracker as one pprinted dict, after
+`step` has finished. The surprise is a paste of fragments: a `generate` that finished after the last `step` belongs to
+the next one, and a dict whose step time differs from the finished one is another step. None of them are mixed::
+
+    Finished: 'step', time cost: 288.78s       <- step A, its phases not in the paste
+    Finished: 'generate', time cost: 45.11s    <- step B, unfinished
+    'timing/step': '286.05', 'timing/generate': '27.65', ...    <- step C, complete in itself
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import final
+
+from steptune.readers.formats.by_step import add
+from steptune.readers.formats.dict_repr import DictText, read_pairs
+from steptune.readers.formats.durations import parse_duration_s
+from steptune.readers.formats.tables import table_cells
+from steptune.readers.lines import Line, NumberedLine, clean_lines
+from steptune.readers.skyrl.keys import PREFIX, STEP_KEY
+from steptune.readers.step import Dropped, Reading, StepBuilder, StepRecord
+from steptune.readers.values import parse_number
+
+_FINISHED = re.compile(r"Finished: '(?P<name>\w+)', time cost: (?P<value>[\d.]+)s")
+_STEP_HEAD = re.compile(r"\bStep (?P<number>\d+):\s*(?:\{|$)")
+_PAIRS = re.compile(
+    r"'(?:timing|policy|reward|generate|trainer|async|loss|critic|environment|vllm)/|'batch_(?:num|padded)"
+)
+_PLAIN = re.compile(r"(?P<key>reward/\w+): (?P<value>[-+\w.]+)")
+_MEAN_STEP = re.compile(r"`?timing/step`?\**\s*=\s*\**(?P<value>\d[\w :.]*\d?[hms])")
+_MARK = re.compile(
+    r"skyrl[._]|SKYRL_|'timing/(?:step|generate|policy_train|fwd_logprobs_values_reward)'|^\W*timing/step\W*="
+)
+_PHASES = {
+    "generate",
+    "policy_train",
+    "critic_train",
+    "train_critic_and_policy",
+    "fwd_logprobs_values_reward",
+    "compute_advantages_and_returns",
+    "convert_to_training_input",
+    "postprocess_generator_output",
+    "sync_weights",
+    "save_checkpoints",
+    "save_hf_model",
+    "eval",
+    "wait_for_generation_buffer",
+    "run_training",
+}
+"""Timers by name: what a Markdown table may list."""
+
+_ROUNDING_S = 0.011
+"""loguru prints two decimals, the tracker four: equal step times differ by no more."""
+
+
+def is_mark(text: str) -> bool:
+    """Whether only SkyRL prints such a line."""
+    return _MARK.search(text) is not None
+
+
+def read_steps(raw_lines: Iterable[NumberedLine], path: str) -> Iterator[StepRecord]:
+    """Yield steps in order, including unfinished ones."""
+    reader = _Reader(path=path)
+    for line in clean_lines(raw_lines):
+        yield from reader.feed(line)
+    yield from reader.end()
+
+
+@final
+@dataclass(kw_only=True, slots=True)
+class _Reader:
+    path: str
+    spoken: StepBuilder = field(init=False)
+    """What loguru said of the step in progress."""
+    finished: StepBuilder | None = None
+    """The last step that loguru finished, until its dict comes or does not."""
+    told: StepBuilder | None = None
+    """The dict or table in progress."""
+    number: int | None = None
+
+    def __post_init__(self) -> None:
+        self.spoken = StepBuilder(path=self.path)
+
+    def feed(self, line: Line) -> Iterator[StepRecord]:
+        """Take one row; yield the steps it closes."""
+        if head := _STEP_HEAD.search(line.text):
+            yield from self._close_told()
+            self.told = StepBuilder(path=self.path, number=int(head["number"]))
+        for found in _FINISHED.finditer(line.text):
+            yield from self._hear(found["name"], found["value"], line)
+        if _PAIRS.search(line.text):
+            yield from self._tell(list(read_pairs(DictText.of(line))))
+        elif mean := _MEAN_STEP.search(line.text):
+            yield from self._tell(_seconds("step", mean["value"], line))
+        elif (
+            self.told is not None and (cells := table_cells(line.text)) and cells[0].split(" ")[0].strip("`") in _PHASES
+        ):
+            yield from self._tell(_seconds(cells[0].split(" ")[0].strip("`"), cells[1], line))
+        elif found := list(_PLAIN.finditer(line.text)):
+            add(self.told or self.spoken, [r for f in found if (r := _plain(f, line)) is not None])
+
+    def end(self) -> Iterator[StepRecord]:
+        """The input is over."""
+        yield from self._close_told()
+        if self.finished is not None:
+            yield self._built(self.finished)
+        if not self.spoken.is_empty():
+            yield self.spoken.build(is_cut=True)
+
+    def _hear(self, name: str, text: str, line: Line) -> Iterator[StepRecord]:
+        yield from self._close_told()
+        value = parse_number(text)
+        if value is None:
+            return
+        key = PREFIX + name
+        add(self.spoken, [Reading(key=key, value=value, text=text, line=line.number)])
+        if key == STEP_KEY:
+            if self.finished is not None:
+                yield self._built(self.finished)
+            self.finished, self.spoken = self.spoken, StepBuilder(path=self.path)
+
+    def _tell(self, found: Sequence[Reading | Dropped]) -> Iterator[StepRecord]:
+        if self.told is not None and any(self.told.holds(item.key) and item.key == STEP_KEY for item in found):
+            yield from self._close_told()
+        if self.told is None:
+            self.told = StepBuilder(path=self.path)
+        add(self.told, found)
+
+    def _close_told(self) -> Iterator[StepRecord]:
+        told, self.told = self.told, None
+        if told is None or told.is_empty():
+            return
+        if self.finished is not None:
+            if not _is_same(self.finished, told):
+                yield self._built(self.finished)
+            self.finished = None
+        yield told.build()
+
+    def _built(self, step: StepBuilder) -> StepRecord:
+        """A finished step of which no phase was seen is one whose beginning the paste lacks."""
+        return step.build(is_cut=set(step.readings) <= {STEP_KEY})
+
+
+def _is_same(spoken: StepBuilder, told: StepBuilder) -> bool:
+    mine, other = spoken.readings.get(STEP_KEY), told.readings.get(STEP_KEY)
+    return mine is not None and other is not None and abs(mine.value - other.value) <= _ROUNDING_S
+
+
+def _seconds(name: str, text: str, line: Line) -> list[Reading | Dropped]:
+    value = parse_duration_s(text)
+    value = parse_number(text) if value is None else value
+    return [] if value is None else [Reading(key=PREFIX + name, value=value, text=text, line=line.number)]
+
+
+def _plain(found: re.Match[str], line: Line) -> Reading | None:
+    value = parse_number(found["value"].rstrip("."))
+    return None if value is None else Reading(key=found["key"], value=value, text=found["value"], line=line.number)

@@ -1,0 +1,92 @@
+"""slime's console dicts become one step per rollout.
+
+`perf N` (twice: the rollout manager's and the trainer's) and `rollout N` count rollouts, but `step N` counts optimizer
+steps: with two per rollout, `step 544` belongs to rollout 272. So it is booked on the rollout of the `rollout N` line
+before it (slime 624b824, backends/megatron_utils/model.py, `accumulated_step_id`); of several optimizer steps the first
+counts, the only one whose mismatch compares equal weights.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import final
+
+from steptune.readers.formats.by_step import StepCollector
+from steptune.readers.formats.dict_repr import DictText, read_pairs
+from steptune.readers.lines import Line, NumberedLine, clean_lines
+from steptune.readers.step import Reading, StepRecord
+from steptune.readers.values import parse_number
+
+_HEAD = re.compile(r"(?:^|[\s-])(?P<what>perf|rollout|step|eval) (?P<number>\d+): (?=\{)")
+_MARK = re.compile(
+    r"(?:^|[\s-])(?:perf|rollout) \d+: \{'(?:perf|rollout|train)/|'perf/(?:rollout_time|train_wait_time|step_time)'"
+)
+_LOOSE = re.compile(r"^\s*'?(?:perf|rollout)/[\w./-]+'\s*:")
+"""One pair of a dict on a line of its own, as people copy it."""
+
+_ASSIGNED_HEAD = re.compile(r"(?:^|[\s#])step (?P<number>\d+): (?=train/[\w./-]+=)")
+_ASSIGNED = re.compile(r"(?P<key>train/[\w./-]+)=(?P<value>[-+\w.]+)")
+"""`step 0: train/loss=1.2, train/grad_norm=1.02`: how people copy a step into their notes."""
+
+
+def is_mark(text: str) -> bool:
+    """Whether only slime prints such a line."""
+    return _MARK.search(text) is not None or _LOOSE.match(text) is not None
+
+
+def read_steps(raw_lines: Iterable[NumberedLine], path: str) -> Iterator[StepRecord]:
+    """Yield one step per rollout, including those without training timers."""
+    reader = _Reader(collector=StepCollector(path=path))
+    for line in clean_lines(raw_lines):
+        yield from reader.feed(line)
+    yield from reader.end()
+
+
+@final
+@dataclass(kw_only=True, slots=True)
+class _Reader:
+    collector: StepCollector
+    open_record: DictText | None = None
+    head: tuple[str, int] = ("perf", 0)
+    """Kind and number of the open record."""
+    rollout: int = 0
+    """The rollout that is trained on."""
+
+    def feed(self, line: Line) -> Iterator[StepRecord]:
+        """Take one row; yield the steps it closes."""
+        head = _HEAD.search(line.text)
+        if head is not None:
+            yield from self._close()
+            self.head = (head["what"], int(head["number"]))
+            self.open_record = DictText.of(line, head.end())
+        elif self.open_record is not None:
+            self.open_record.add(line)
+        elif _ASSIGNED_HEAD.search(line.text):
+            yield from self.collector.put(self.rollout, list(_assigned(line)))
+        elif _LOOSE.match(line.text):
+            yield from self._put("perf", self.rollout, DictText.of(line))
+        if self.open_record is not None and self.open_record.is_closed:
+            yield from self._close()
+
+    def end(self) -> Iterator[StepRecord]:
+        """The input is over."""
+        yield from self._close()
+        yield from self.collector.end()
+
+    def _close(self) -> Iterator[StepRecord]:
+        record, self.open_record = self.open_record, None
+        if record is not None:
+            yield from self._put(*self.head, record)
+
+    def _put(self, what: str, number: int, record: DictText) -> Iterator[StepRecord]:
+        if what == "rollout":
+            self.rollout = number
+        if what != "eval":
+            yield from self.collector.put(self.rollout if what == "step" else number, list(read_pairs(record)))
+
+
+def _assigned(line: Line) -> Iterator[Reading]:
+    for found in _ASSIGNED.finditer(line.text):
+        value = parse_number(found["value"])
+        if value is not None:
+            yield Reading(key=found["key"], value=value, text=found["value"], line=line.number)

@@ -1,0 +1,1 @@
+"""torchforge: blocks `=== [process] - METRICS STEP N ===` of sorted `key: value` lines."""

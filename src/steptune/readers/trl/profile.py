@@ -1,0 +1,78 @@
+"""Steps of a TRL log become a Profile, where one can be made.
+
+TRL's console holds at most the whole step (`step_time`); phases come from DeepSpeed's timers or from the `profiling/`
+keys of W&B, MLflow and Trackio. A progress bar alone gives no profile: it cannot say where time goes, and where one
+generation serves several optimizer steps its rate mixes steps that generate with steps that do not.
+
+`fwd` and `bwd` are DeepSpeed's engine calls of one optimizer step (deepspeed/utils/timer.py 038beb6): forward passes
+for old log-probs count as `fwd` too. `profiling/` values are one call each, not sums: generation, reward and weight
+sync run once per generation, so they are booked; `compute_loss` (forward only) and
+`_get_per_token_logps_and_entropies` run once per micro-batch, so they are shown and not added up. `_prepare_inputs`
+contains the booked ones (trl f2cd577).
+"""
+
+from collections.abc import Sequence
+
+from steptune.core.phase import Phase, Role
+from steptune.readers.facts import JobFacts
+from steptune.readers.formats.mean_step import MeanStep, WorkKeys, read_mean_step
+from steptune.readers.reading import LogReading
+from steptune.readers.step import StepRecord
+from steptune.readers.timers import Timer
+from steptune.readers.trl.keys import BACKWARD_KEY, BAR_KEY, FORWARD_KEY, SERIES, STEP_KEY
+
+_BAR_NOTE = (
+    "step time is the progress bar's average of recent steps: with several optimizer steps per generation it mixes "
+    "steps that generate with steps that do not"
+)
+_STEP_NOTE = (
+    "TRL's `step_time` leaves out optimizer step, data loading and checkpoints; with steps_per_generation above "
+    "gradient_accumulation_steps it is long where a step generates and short elsewhere: average whole cycles"
+)
+_FORWARD_NOTE = "DeepSpeed's `fwd` holds the forward passes for old log-probs too"
+_PROFILING_NOTE = "`profiling/` times are single calls: those that run per micro-batch are not added up"
+
+_DEEPSPEED = (
+    Timer(key=FORWARD_KEY, phase=Phase.TRAIN, worker=Role.TRAINER),
+    Timer(key=BACKWARD_KEY, phase=Phase.TRAIN, worker=Role.TRAINER),
+    Timer(key="step", phase=Phase.TRAIN, worker=Role.TRAINER, often_outside=True),
+    Timer(key="bwd_allreduce", phase=f"{Phase.TRAIN}/backward_allreduce", worker=Role.TRAINER),
+)
+_GENERATE_KEYS = ("vLLM.generate", "transformers.generate", "transformers.generate_batch")
+_PROFILING = (
+    *(Timer(key=f"profiling/{name}", phase=Phase.ROLLOUT, worker=Role.ROLLOUT) for name in _GENERATE_KEYS),
+    Timer(key="profiling/sync_weights", phase=Phase.WEIGHT_SYNC, worker=Role.TRAINER),
+    Timer(key="profiling/_move_model_to_vllm", phase=Phase.WEIGHT_SYNC, worker=Role.TRAINER),
+    Timer(key="profiling/_calculate_rewards", phase=Phase.REWARD, worker=Role.CONTROLLER),
+    *(
+        Timer(key=f"profiling/{name}", phase=f"{Phase.UNATTRIBUTED}/{name.strip('_')}", worker=Role.TRAINER)
+        for name in ("compute_loss", "_get_per_token_logps_and_entropies", "_prepare_inputs")
+    ),
+)
+
+
+def to_reading(records: Sequence[StepRecord], facts: JobFacts) -> LogReading | None:
+    """Return the profile and its notes; None when nothing but a progress bar tells the time."""
+    keys = {key for record in records for key in record.readings}
+    step_key = STEP_KEY if STEP_KEY in keys else BAR_KEY if FORWARD_KEY in keys else None
+    if step_key is None:
+        return None
+    has_profiling = any(key.startswith("profiling/") for key in keys)
+    step_notes = {STEP_KEY: "", BAR_KEY: _BAR_NOTE}
+    meaning = MeanStep(
+        framework="trl",
+        step_key=step_key,
+        step_note=step_notes[step_key],
+        timers=(*_DEEPSPEED, *_PROFILING),
+        clock=(Role.TRAINER, Role.ROLLOUT, Role.CONTROLLER),
+        schedule="sync",
+        placement="colocated" if facts.settings.get("vllm_mode") == "colocate" else None,
+        series=SERIES,
+        work=WorkKeys(group=("num_generations",), max_completion=("max_completion_length",)),
+        notes=(
+            *((_STEP_NOTE,) if step_key == STEP_KEY else ()),
+            *((_FORWARD_NOTE,) if FORWARD_KEY in keys else ()),
+            *((_PROFILING_NOTE,) if has_profiling else ()),
+        ),
+    )
+    return read_mean_step(records, facts, meaning)

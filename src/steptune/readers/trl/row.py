@@ -1,0 +1,46 @@
+"""The row of TRL in the table of frameworks; Unsloth and open-r1 drive the same trainer and print like it."""
+
+import re
+
+from steptune.readers.reading import FrameworkReader
+from steptune.readers.trl.keys import SERIES, normal_key
+from steptune.readers.trl.profile import to_reading
+from steptune.readers.trl.steps import is_mark, read_steps
+
+_OWN_KEY = re.compile(
+    r"(?:train/)?(?:completions/(?:mean|min|max)_(?:terminated_)?length|completions/clipped_ratio|frac_reward_zero_std"
+    r"|sampling/(?:sampling_logp_difference|importance_sampling_ratio)/|clip_ratio/(?:low|high|region)_m"
+    r"|profiling/Time taken: |rewards/\w+/(?:mean|std)$)"
+)
+_OWN_SETTING = re.compile(
+    r"per_device_(?:train|eval)_batch_size|num_generations|steps_per_generation|generation_batch_size|vllm_mode"
+    r"|vllm_(?:gpu_memory_utilization|tensor_parallel_size|enable_sleep_mode|max_model_length|importance_sampling_\w+)"
+    r"|use_vllm|gradient_accumulation_steps|max_completion_length|max_prompt_length|scale_rewards|reward_funcs"
+    r"|fast_inference|max_lora_rank|load_in_4bit|unsloth_\w+|env\.UNSLOTH_\w+|env\.ACCELERATE_\w+"
+)
+
+ROW = FrameworkReader(
+    name="trl",
+    wanted=(
+        b"{'loss'",
+        b"'reward",
+        b"'completion",
+        b"'clip_ratio",
+        b"'epoch'",
+        b"s/it",
+        b"it/s",
+        b"time (ms) |",
+    ),
+    is_mark=is_mark,
+    owns_key=lambda key: _OWN_KEY.match(key) is not None,
+    owns_setting=lambda key: _OWN_SETTING.fullmatch(key) is not None,
+    read_steps=read_steps,
+    to_reading=to_reading,
+    step_mark="`{'loss': ..., 'step_time': ...}`, or DeepSpeed's `time (ms) | fwd: ...` beside the progress bar",
+    series=SERIES,
+    normal_key=normal_key,
+    version=re.compile(
+        r"\btrl(?:==|\s+version:?\s+|:\s+|\s+)v?(\d+\.\d+\.\d+(?:\.?(?:dev|rc|post)\d*)?)", re.IGNORECASE
+    ),
+    fact_needles=(b"trl", b"TRL"),
+)

@@ -1,0 +1,111 @@
+"""TRL's console becomes steps.
+
+A dict has no step number; the bar before it has, or, in a paste, the redrawn one after it. Between two generations
+TRL may print no metrics at all, so a bar alone is a step too::
+
+    time (ms) | fwd: 114577.10 | bwd: ...        DeepSpeed: the step in progress
+      0%|   | 3/1562 [18:48<164:33:29, 379.99s/it]    its number and rate
+    {'loss': -0.0684, ...}                       its metrics
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import final
+
+from steptune.readers.formats.by_step import add
+from steptune.readers.formats.dict_repr import DictText, read_pairs
+from steptune.readers.formats.progress_bar import Bar, find_bars
+from steptune.readers.lines import Line, NumberedLine, clean_lines
+from steptune.readers.step import Dropped, Reading, StepBuilder, StepRecord
+from steptune.readers.trl.keys import BAR_KEY, FORWARD_KEY
+
+_DICT = re.compile(r"\{'(?:loss|reward|num_tokens|completion_length|completions/|rewards/)")
+_MARK = re.compile(r"\{'loss': '?[-+\d.e]+'?(?:, 'grad_nor|, 'reward)|'completions/(?:mean_length|clipped_ratio)'")
+_DEEPSPEED = re.compile(r"time \(ms\)(?= \| fwd: )")
+_DEEPSPEED_TIMER = re.compile(r"\| (?P<key>fwd|bwd|bwd_inner|bwd_allreduce|step): (?P<ms>\d+\.\d+)(?=\s|$)")
+_SUMMARY_KEYS = ("train_runtime", "eval_loss", "eval_runtime", "eval_reward")
+"""Dicts with one of these are of the whole run or of an evaluation."""
+
+_MS_PER_S = 1000.0
+
+
+def is_mark(text: str) -> bool:
+    """Whether only a Hugging Face trainer prints such a line."""
+    return _MARK.search(text) is not None
+
+
+def read_steps(raw_lines: Iterable[NumberedLine], path: str) -> Iterator[StepRecord]:
+    """Yield steps in order, those of which only the bar is known included."""
+    reader = _Reader(path=path)
+    for line in clean_lines(raw_lines):
+        yield from reader.feed(line)
+    yield from reader.end()
+
+
+@final
+@dataclass(kw_only=True, slots=True)
+class _Reader:
+    path: str
+    step: StepBuilder = field(init=False)
+    has_metrics: bool = False
+    """Whether the open step has its dict."""
+    open_dict: DictText | None = None
+    total: int | None = None
+    """Steps of the run, by which its bar is told from others."""
+
+    def __post_init__(self) -> None:
+        self.step = StepBuilder(path=self.path)
+
+    def feed(self, line: Line) -> Iterator[StepRecord]:
+        """Take one row; yield the step it closes."""
+        start = _DICT.search(line.text)
+        for bar in find_bars(line.text):
+            yield from self._close_dict()
+            yield from self._advance(bar, line)
+        if _DEEPSPEED.search(line.text):
+            yield from self._close_dict()
+            yield from self._time(line)
+        if start is not None:
+            yield from self._close_dict()
+            self.open_dict = DictText.of(line, start.start())
+        elif self.open_dict is not None:
+            self.open_dict.add(line)
+        if self.open_dict is not None and self.open_dict.is_closed:
+            yield from self._close_dict()
+
+    def end(self) -> Iterator[StepRecord]:
+        """The input is over."""
+        yield from self._close_dict()
+        yield from self._turn()
+
+    def _advance(self, bar: Bar, line: Line) -> Iterator[StepRecord]:
+        is_redrawn = self.step.number is None and not self.step.is_empty()
+        if bar.label or bar.done == 0 or (not is_redrawn and self.total not in (None, bar.total)):
+            return
+        if not is_redrawn and self.step.number != bar.done:
+            yield from self._turn()
+        self.total, self.step.number = bar.total, bar.done
+        add(self.step, [Reading(key=BAR_KEY, value=bar.item_s, text=bar.text, line=line.number)])
+
+    def _time(self, line: Line) -> Iterator[StepRecord]:
+        if self.has_metrics or self.step.holds(BAR_KEY) or self.step.holds(FORWARD_KEY):
+            yield from self._turn()
+        for timer in _DEEPSPEED_TIMER.finditer(line.text):
+            value = float(timer["ms"]) / _MS_PER_S
+            add(self.step, [Reading(key=timer["key"], value=value, text=f"{timer['ms']} ms", line=line.number)])
+
+    def _close_dict(self) -> Iterator[StepRecord]:
+        record, self.open_dict = self.open_dict, None
+        found: list[Reading | Dropped] = [] if record is None else list(read_pairs(record))
+        if not found or any(item.key in _SUMMARY_KEYS for item in found):
+            return
+        if self.has_metrics:
+            yield from self._turn()
+        add(self.step, found)
+        self.has_metrics = True
+
+    def _turn(self) -> Iterator[StepRecord]:
+        if not self.step.is_empty():
+            yield self.step.build()
+        self.step, self.has_metrics = StepBuilder(path=self.path), False
