@@ -20,7 +20,7 @@ def is_jsonl(head: str) -> bool:
     """Whether the first line is a whole JSON object of a step, or verl's wrapped one."""
     first = head.lstrip().partition("\n")[0].strip()
     record = as_object(_decoded(first)) if first.startswith("{") else None
-    return record is not None and has_step(record)
+    return record is not None and has_step(record) and not any(isinstance(record.get(name), list) for name in _LISTS)
 
 
 def read_jsonl(path: Path) -> Iterator[MetricRow]:

@@ -22,7 +22,7 @@ _BOOKKEEPING = re.compile(
 """Counters and clocks of a logger: they repeat in every record of a step and say nothing of it."""
 
 _WRAPPERS = ("data", "metrics", "log", "logs")
-"""Sections that hold the metrics and are no part of their names: verl's file logger writes `{"step": 1, "data": {}}`."""
+"""Sections that are no part of a metric's name: verl's file logger writes `{"step": 1, "data": {...}}`."""
 
 MAX_DEPTH = 4
 """Nesting that is followed; metrics are flat or one level deep."""

@@ -6,25 +6,9 @@ from pathlib import Path
 
 from steptune.core.errors import ReadError, explain
 
-_SUFFIXES = frozenset(
-    [
-        ".log",
-        ".txt",
-        ".out",
-        ".err",
-        ".jsonl",
-        ".ndjson",
-        ".json",
-        ".csv",
-        ".yaml",
-        ".yml",
-        ".toml",
-        ".sh",
-        ".py",
-        ".db",
-        ".sqlite",
-        ".sqlite3",
-    ]
+_SUFFIXES = (
+    *(".log", ".txt", ".out", ".err", ".jsonl", ".ndjson", ".json", ".csv", ".yaml", ".yml", ".toml", ".sh", ".py"),
+    *(".db", ".sqlite", ".sqlite3"),
 )
 """Endings that are read inside a folder; a file handed in by name is always read."""
 

@@ -1,0 +1,93 @@
+from collections.abc import Sequence
+
+from steptune.core.paste import Excerpt, ExcerptKind
+from steptune.readers.scan.excerpts import MAX_EXCERPTS, NEEDLES, NEEDLES_AT_EDGES, ExcerptCollector
+from steptune.readers.scan.sleep import SleepWatcher
+
+
+def excerpts(*lines: str) -> Sequence[Excerpt]:
+    collector = ExcerptCollector(path="run.log")
+    for number, text in enumerate(lines, start=1):
+        collector.take(number, text)
+    return collector.excerpts()
+
+
+TRACEBACK = (
+    "Traceback (most recent call last):",
+    '  File "/opt/verl/workers/fsdp_workers.py", line 10, in update_actor',
+    "    loss.backward()",
+    '  File "/opt/torch/_tensor.py", line 5, in backward',
+    "    run_backward(self)",
+)
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.32 GiB. GPU 0 has a total capacity of 79.15 GiB"
+
+
+def test_an_out_of_memory_text_keeps_its_traceback_innermost_last() -> None:
+    [oom] = excerpts(*TRACEBACK, OOM)
+    assert (oom.kind, oom.text, oom.origin.line) == (ExcerptKind.OOM, OOM, 6)
+    assert [line.split(", in ")[-1] for line in oom.context if line.startswith("File")] == ["update_actor", "backward"]
+    assert oom.context[-1] == "run_backward(self)"
+
+
+def test_an_out_of_memory_text_broken_over_rows_is_one() -> None:
+    rows = (
+        "CUDA out of memory. Tried to allocate 2.32 GiB.",
+        "GPU 0 has a total capacity of 79.15 GiB",
+        "of which 1.2",
+    )
+    [oom] = excerpts(*rows)
+    assert oom.text == " ".join(rows)
+
+
+def test_frames_of_an_older_error_are_no_context() -> None:
+    assert excerpts(*TRACEBACK, *["other output"] * 80, OOM)[-1].context == ()
+
+
+def test_messages_that_differ_in_digits_are_counted() -> None:
+    [error] = excerpts("ValueError: rank 1 failed", "ValueError: rank 2 failed", "ValueError: rank 31 failed")
+    assert (error.text, error.count, error.origin.line) == ("ValueError: rank 1 failed", 3, 1)
+
+
+def test_of_memory_and_progress_the_last_statement_is_kept() -> None:
+    bar = "Training Progress:   0%|          | {}/624 [10:00<103:53:21, 6{}.32s/it]"
+    [progress] = excerpts(bar.format(1, 0), bar.format(2, 1))
+    assert (progress.kind, progress.count, "2/624" in progress.text) == (ExcerptKind.PROGRESS, 2, True)
+
+
+def test_different_messages_without_end_stay_bounded() -> None:
+    letters = [chr(97 + n // 26) + chr(97 + n % 26) for n in range(600)]
+    assert len(excerpts(*(f"ValueError: {word}" for word in letters))) == MAX_EXCERPTS
+
+
+def test_ordinary_output_is_not_kept() -> None:
+    assert excerpts("INFO 10.0.0.1 - POST /generate 200 OK", "step:1 - actor/lr:1e-6", "  Filename: a.py") == ()
+
+
+def test_every_kind_of_line_is_found_by_a_literal() -> None:
+    lines = {
+        "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.": ExcerptKind.OOM,
+        "ValueError: No available memory for the cache blocks.": ExcerptKind.OOM,
+        "RuntimeError: [enforce fail] Cannot allocate memory": ExcerptKind.OOM,
+        "kernel: oom-kill:constraint=CONSTRAINT_MEMCG": ExcerptKind.OOM,
+        "AssertionError: only support equal chunk": ExcerptKind.ERROR,
+        "The actor died unexpectedly before finishing this task.": ExcerptKind.ERROR,
+        "WARNING 01-01 Sequence group 0 is preempted": ExcerptKind.WARNING,
+        "UserWarning: use_reentrant is not set": ExcerptKind.WARNING,
+        "INFO GPU KV cache size: 1,234 tokens": ExcerptKind.MEMORY,
+        "INFO Sleep mode freed 43.82 GiB, 4.11 GiB memory is still in use": ExcerptKind.MEMORY,
+        "Unsloth: vLLM loading with actual GPU Utilization = 88.": ExcerptKind.MEMORY,
+        "export CUDA_LAUNCH_BLOCKING=1": ExcerptKind.EVENT,
+    }
+    needles = [needle.decode() for needle in (*NEEDLES, *NEEDLES_AT_EDGES)]
+    for text, kind in lines.items():
+        assert [excerpt.kind for excerpt in excerpts(text)] == [kind], text
+        assert any(needle in text for needle in needles), text
+
+
+def test_memory_after_sleep_is_a_series_without_steps() -> None:
+    watcher = SleepWatcher(path="run.log")
+    watcher.take(3, "Sleep mode freed 43.82 GiB, 4.11 GiB memory is still in use")
+    watcher.take(9, "it stayed around `23-25 GiB memory is still in use`")
+    [series] = watcher.series()
+    assert series.name == "memory_after_sleep_gib"
+    assert [(p.step, p.value, p.line) for p in series.points] == [(None, 4.11, 3), (None, 25.0, 9)]
