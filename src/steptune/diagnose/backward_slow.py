@@ -9,10 +9,10 @@ from steptune.core.bottleneck import BottleneckKind
 from steptune.core.finding import Evidence
 from steptune.core.phase import Phase
 from steptune.core.profile import Profile
-from steptune.diagnose.cause import Cause, cost_bottleneck
+from steptune.diagnose.cause import Cause, is_worth_a_name
 from steptune.diagnose.durations import said
 from steptune.diagnose.facts import busy_s
-from steptune.diagnose.job import Job, num_updates
+from steptune.diagnose.job import Job
 
 NORMAL_RATIO_MIN = 2.3
 """Smallest update / old-log-prob ratio of the public logs in the needs study (section 1)."""
@@ -35,34 +35,33 @@ def update_ratio(profile: Profile, epochs: float = 1.0) -> float | None:
     return update_s / epochs / logprob_s
 
 
-def backward_slow(job: Job, step_s: float, threshold: float) -> Cause | None:
+def backward_slow(job: Job, step_s: float | None, threshold: float) -> Cause | None:
     """Find training time beyond the largest normal multiple of the old-log-prob pass."""
-    if job.profile is None or step_s <= 0:
-        return None
-    epochs = num_updates(job) or 1.0
-    ratio = update_ratio(job.profile, epochs)
-    if ratio is None or not ratio >= PATHOLOGICAL_RATIO:
+    epochs = job.positive("update_epochs") or 1.0
+    ratio = update_ratio(job.profile, epochs) if job.profile else None
+    if job.profile is None or step_s is None or ratio is None or not ratio >= PATHOLOGICAL_RATIO:
         return None
     update_s, logprob_s = busy_s(job.profile, Phase.TRAIN), busy_s(job.profile, Phase.OLD_LOGPROB)
     excess_s = update_s - NORMAL_RATIO_MAX * epochs * logprob_s
-    if not excess_s >= threshold * step_s:
+    if not is_worth_a_name(excess_s, step_s, threshold):
         return None
     text = (
         f"the update takes {said(update_s)}, {ratio:.0f}x the {said(logprob_s)} of the old log-probs; "
         f"other public jobs show {NORMAL_RATIO_MIN:g}-{NORMAL_RATIO_MAX:g}x"
     )
-    bottleneck = cost_bottleneck(
-        BottleneckKind.BACKWARD_SLOW,
-        step_s=step_s,
+    return Cause(
+        kind=BottleneckKind.BACKWARD_SLOW,
+        subject="A pathologically slow backward pass",
+        text=text,
+        facts=_places(job.profile),
         cost_s=excess_s,
-        evidence=text,
-        note=f"ceiling at {NORMAL_RATIO_MAX:g}x the old-log-prob pass",
+        step_s=step_s,
+        note=f"with the update at {NORMAL_RATIO_MAX:g}x the old-log-prob pass",
     )
-    return Cause(bottleneck=bottleneck, title="Backward is pathologically slow", evidence=_places(job.profile))
 
 
 def _places(profile: Profile) -> tuple[Evidence, ...]:
     wanted = (Phase.TRAIN.value, Phase.OLD_LOGPROB.value)
-    phases = [p for r in profile.roles for p in r.phases if p.phase in wanted and p.origin is not None]
-    origins = {p.origin.key: p for p in phases if p.origin is not None}
-    return tuple(Evidence(text=f"{key} {p.seconds.value:.4g} s", origin=p.origin) for key, p in origins.items())
+    spans = [p for r in profile.roles for p in r.phases if p.phase in wanted]
+    keyed = {p.origin.key: p for p in spans if p.origin is not None}
+    return tuple(Evidence(text=f"{key} {p.seconds.value:.4g} s", origin=p.origin) for key, p in keyed.items())

@@ -7,12 +7,15 @@ The surprise: the kinds are split over two tables. `RULES` (in `diagnose`) also 
 import math
 from collections.abc import Callable
 
-from steptune.core.bottleneck import BottleneckKind
+from steptune.core.bottleneck import Bottleneck, BottleneckKind
+from steptune.core.finding import Evidence
+from steptune.core.phase import Phase, SpanKind, parent_phase
+from steptune.core.profile import Profile
 from steptune.diagnose.backward_slow import backward_slow
 from steptune.diagnose.cause import Cause
 from steptune.diagnose.checkpoint_bound import checkpoint_bound
 from steptune.diagnose.diagnose import diagnose
-from steptune.diagnose.facts import share_threshold
+from steptune.diagnose.facts import UNKNOWN_NOISE_SHARE_FRAC, share_threshold
 from steptune.diagnose.idle_engines import idle_engines
 from steptune.diagnose.job import Job
 from steptune.diagnose.padded_batch import padded_batch
@@ -20,8 +23,8 @@ from steptune.diagnose.sample_waits import sample_waits
 from steptune.diagnose.small_decode_batch import small_decode_batch
 from steptune.diagnose.wasted_generation import wasted_generation
 
-PasteRule = Callable[[Job, float, float], Cause | None]
-"""Job, step time in seconds, smallest share worth a name -> the cause, if there."""
+PasteRule = Callable[[Job, float | None, float], Cause | None]
+"""Job, step time in seconds where known, smallest share worth a name -> the cause, if there."""
 
 PASTE_RULES: dict[BottleneckKind, PasteRule] = {
     BottleneckKind.CHECKPOINT_BOUND: checkpoint_bound,
@@ -34,18 +37,63 @@ PASTE_RULES: dict[BottleneckKind, PasteRule] = {
 }
 """Kinds that only a paste can show, and two that a paste can show where the mean step does not."""
 
+SUBJECTS: dict[BottleneckKind, tuple[str, tuple[Phase, ...]]] = {
+    BottleneckKind.ROLLOUT_BOUND: ("Generation", (Phase.ROLLOUT,)),
+    BottleneckKind.TRAINER_BOUND: ("Training", (Phase.TRAIN,)),
+    BottleneckKind.LONG_TAIL: ("The tail of long completions", (Phase.ROLLOUT,)),
+    BottleneckKind.PADDING_WASTE: ("Padding", (Phase.TRAIN,)),
+    BottleneckKind.RECOMPUTE_COST: ("Recomputing activations", (Phase.TRAIN,)),
+    BottleneckKind.SERIALISED_SIDES: ("Rollout and training taking turns", (Phase.ROLLOUT, Phase.TRAIN)),
+    BottleneckKind.WEIGHT_SYNC_BOUND: ("Handing over weights", (Phase.WEIGHT_SYNC,)),
+    BottleneckKind.ENVIRONMENT_BOUND: ("Environment and reward", (Phase.ENV_WAIT, Phase.REWARD)),
+    BottleneckKind.MODE_SWITCH: ("Switching between rollout and training", (Phase.MODE_SWITCH,)),
+    BottleneckKind.REDUNDANT_LOGPROB: ("The old-log-prob pass", (Phase.OLD_LOGPROB,)),
+    BottleneckKind.THREAD_SPLIT: ("The split of threads", (Phase.ROLLOUT, Phase.TRAIN)),
+}
+"""What a rule over the mean step is about, and the phases whose timers are its evidence."""
+
 
 def causes(job: Job) -> tuple[Cause, ...]:
-    """Return the causes of the step's length, largest share first, one a kind; none without a step time."""
+    """Return the causes of the step's length, largest share first, one a kind; those without a share come last."""
     profile = job.profile
-    if profile is None or not (math.isfinite(profile.step_time.value) and profile.step_time.value > 0):
-        return ()
-    threshold = share_threshold(profile)
-    found = [Cause(bottleneck=b) for b in diagnose(profile, None)]
-    more = [rule(job, profile.step_time.value, threshold) for rule in PASTE_RULES.values()]
-    found += [cause for cause in more if cause is not None]
-    by_share = sorted(found, key=lambda cause: -cause.bottleneck.share.value)
+    step_s = profile.step_time.value if profile is not None else math.nan
+    known_s = step_s if math.isfinite(step_s) and step_s > 0 else None
+    threshold = share_threshold(profile) if profile is not None else UNKNOWN_NOISE_SHARE_FRAC
+    found = [_of_step(profile, b) for b in diagnose(profile, None)] if profile is not None else []
+    more = [rule(job, known_s, threshold) for rule in PASTE_RULES.values()]
+    by_share = sorted([*found, *(cause for cause in more if cause is not None)], key=_share, reverse=True)
     first: dict[BottleneckKind, Cause] = {}
     for cause in by_share:
-        first.setdefault(cause.bottleneck.kind, cause)
+        first.setdefault(cause.kind, cause)
     return tuple(first.values())
+
+
+def _share(cause: Cause) -> float:
+    return -1.0 if cause.cost_s is None or cause.step_s is None else cause.cost_s / cause.step_s
+
+
+def _of_step(profile: Profile, bottleneck: Bottleneck) -> Cause:
+    subject, phases = SUBJECTS[bottleneck.kind]
+    step_s = profile.step_time.value
+    return Cause(
+        kind=bottleneck.kind,
+        subject=subject,
+        text=bottleneck.evidence,
+        facts=_timers(profile, phases),
+        cost_s=bottleneck.share.value * step_s,
+        step_s=step_s,
+        note=bottleneck.ceiling.note,
+        levers=bottleneck.levers,
+    )
+
+
+def _timers(profile: Profile, phases: tuple[Phase, ...]) -> tuple[Evidence, ...]:
+    """The timers of these phases, each key once, work before waiting."""
+    spans = [p for role in profile.roles for p in role.phases if parent_phase(p.phase) in phases]
+    facts: dict[str, Evidence] = {}
+    for span in sorted(spans, key=lambda p: p.kind is SpanKind.EXPOSED_WAIT):
+        if span.origin is not None:
+            verb = "waits" if span.kind is SpanKind.EXPOSED_WAIT else "works"
+            text = f"{span.origin.key} {span.seconds.value:.6g} s ({span.role.value} {verb})"
+            facts.setdefault(span.origin.key, Evidence(text=text, origin=span.origin))
+    return tuple(facts.values())

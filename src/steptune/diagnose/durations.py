@@ -20,3 +20,12 @@ def said(seconds: float) -> str:
 def from_to(before_s: float, after_s: float) -> str:
     """Return ``9 h 00 m to 3 h 34 m``."""
     return f"{said(before_s)} to {said(after_s)}"
+
+
+def brief(seconds: float) -> str:
+    """Return seconds with three digits, or whole ones from a thousand on, where ``1.68e+04`` would stand.
+
+    >>> brief(0.55), brief(66.55), brief(16783.4)
+    ('0.55', '66.5', '16783')
+    """
+    return f"{seconds:.0f}" if abs(seconds) >= 1000 else f"{seconds:.3g}"

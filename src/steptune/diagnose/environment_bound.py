@@ -4,6 +4,7 @@ from steptune.core.bottleneck import Bottleneck, BottleneckKind
 from steptune.core.phase import Phase
 from steptune.core.profile import Profile
 from steptune.core.work import PlannedWork
+from steptune.diagnose.durations import brief
 from steptune.diagnose.facts import cost_s, found
 
 LEVERS = ("schedule",)
@@ -18,6 +19,6 @@ def environment_bound(profile: Profile, planned: PlannedWork | None, threshold: 
         profile,
         threshold,
         cost_s=env_s + reward_s,
-        evidence=f"environment {env_s:.3g} s and reward {reward_s:.3g} s of a {profile.step_time.value:.3g} s step",
+        evidence=f"environment {brief(env_s)} s and reward {brief(reward_s)} s of a {brief(profile.step_time.value)} s step",
         levers=LEVERS,
     )

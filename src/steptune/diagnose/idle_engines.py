@@ -7,10 +7,10 @@ divided by the slowest says how much of the pool works (0.49 in one public log: 
 from steptune.core.bottleneck import BottleneckKind
 from steptune.core.finding import Evidence
 from steptune.core.phase import Phase
-from steptune.diagnose.cause import Cause, cost_bottleneck
+from steptune.diagnose.cause import Cause, is_worth_a_name
 from steptune.diagnose.durations import said
 from steptune.diagnose.facts import cost_s
-from steptune.diagnose.job import Job, num_engines, origin_of, samples_per_step
+from steptune.diagnose.job import Job, mean_of, num_engines, origin_of, samples_per_step
 
 MEAN_KEYS = ("timing_s/generate_sequences", "timing_s/generation_timing/mean")
 """Generate seconds, mean over engines."""
@@ -22,32 +22,33 @@ MIN_IDLE_FRAC = 0.15
 """Part of the pool that must stand idle on average: even loads spread by some percent. Prior."""
 
 
-def idle_engines(job: Job, step_s: float, threshold: float) -> Cause | None:
+def idle_engines(job: Job, step_s: float | None, threshold: float) -> Cause | None:
     """Find generation time in which part of the engines has nothing to do."""
-    if job.profile is None:
-        return None
     idle_frac, text, facts = _uneven(job) or _too_few(job) or (0.0, "", ())
-    cost = idle_frac * cost_s(job.profile, Phase.ROLLOUT)
-    if idle_frac < MIN_IDLE_FRAC or not cost >= threshold * step_s:
+    if job.profile is None or step_s is None or idle_frac < MIN_IDLE_FRAC:
         return None
-    bottleneck = cost_bottleneck(
-        BottleneckKind.IDLE_ENGINES, step_s=step_s, cost_s=cost, evidence=text, note="as if all engines ended together"
+    idle_s = idle_frac * cost_s(job.profile, Phase.ROLLOUT)
+    if not is_worth_a_name(idle_s, step_s, threshold):
+        return None
+    return Cause(
+        kind=BottleneckKind.IDLE_ENGINES,
+        subject="Idle generation engines",
+        text=text,
+        facts=facts,
+        cost_s=idle_s,
+        step_s=step_s,
+        note="as if all engines ended together",
     )
-    return Cause(bottleneck=bottleneck, title="Idle generation engines", evidence=facts)
 
 
 def _uneven(job: Job) -> tuple[float, str, tuple[Evidence, ...]] | None:
     mean, slowest = job.series(*MEAN_KEYS), job.series(*MAX_KEYS)
-    if mean is None or slowest is None:
+    if mean is None or slowest is None or not 0 < mean_of(mean) <= mean_of(slowest):
         return None
-    mean_s, slowest_s = sum(mean.finite()) / len(mean.finite()), sum(slowest.finite()) / len(slowest.finite())
-    if not 0 < mean_s <= slowest_s:
-        return None
-    text = f"the slowest engine generates for {said(slowest_s)}, the mean engine for {said(mean_s)}"
-    facts = tuple(
-        Evidence(text=f"{s.key} {v:.4g} s", origin=origin_of(s)) for s, v in ((mean, mean_s), (slowest, slowest_s))
-    )
-    return 1 - mean_s / slowest_s, f"{text}: {1 - mean_s / slowest_s:.0%} of the pool stands idle", facts
+    idle_frac = 1 - mean_of(mean) / mean_of(slowest)
+    text = f"the slowest engine generates for {said(mean_of(slowest))}, the mean engine for {said(mean_of(mean))}"
+    facts = tuple(Evidence(text=f"{s.key} {mean_of(s):.4g} s", origin=origin_of(s)) for s in (mean, slowest))
+    return idle_frac, f"{text}: {idle_frac:.0%} of the pool stands idle", facts
 
 
 def _too_few(job: Job) -> tuple[float, str, tuple[Evidence, ...]] | None:

@@ -5,7 +5,6 @@ number (a shell variable, an interpolation) is unknown, never its default.
 """
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
@@ -14,11 +13,7 @@ from steptune.core.paste import Paste, Series, Setting, effective
 from steptune.core.phase import Role
 from steptune.core.profile import Origin, Profile
 from steptune.published.declared import Concept, declared_keys, normal_key
-
-_SIZE = re.compile(r"(?<![A-Za-z0-9])A?(\d+(?:\.\d+)?)\s?[Bb](?![A-Za-z0-9])")
-"""Billions of parameters in a model name: ``Qwen3-30B-A3B`` holds 30 and 3."""
-
-GIGA = 1e9
+from steptune.published.runs import billions_in
 
 
 @final
@@ -67,6 +62,12 @@ def read_job(paste: Paste) -> Job:
 def origin_of(series: Series, index: int = -1) -> Origin:
     """Return where one point of ``series`` stands; the last by default."""
     return Origin(path=series.path, line=series.points[index].line, key=series.key)
+
+
+def mean_of(series: Series) -> float:
+    """Return the mean of the finite plausible values, of which there must be one (see `Job.series`)."""
+    values = series.finite()
+    return math.fsum(values) / len(values)
 
 
 def setting_text(setting: Setting) -> str:
@@ -118,13 +119,7 @@ def samples_per_step(job: Job) -> float | None:
     return None if prompts is None or group is None else float(prompts * group)
 
 
-def num_updates(job: Job) -> float | None:
-    """Return optimizer passes over one batch (epochs); None when not stated."""
-    return job.positive("update_epochs")
-
-
 def model_billions(job: Job) -> float | None:
     """Return the total parameters in billions as the model's name says, or None."""
     setting = job.declared("model")
-    sizes = [] if setting is None else [float(size) for size in _SIZE.findall(str(setting.value).split("/")[-1])]
-    return max(sizes) if sizes else None
+    return None if setting is None else billions_in(str(setting.value))

@@ -4,6 +4,7 @@ from steptune.core.bottleneck import Bottleneck, BottleneckKind
 from steptune.core.phase import Phase
 from steptune.core.profile import Profile
 from steptune.core.work import PlannedWork
+from steptune.diagnose.durations import brief
 from steptune.diagnose.facts import cost_s, found
 
 LEVERS = ("schedule",)
@@ -18,6 +19,6 @@ def mode_switch(profile: Profile, planned: PlannedWork | None, threshold: float)
         profile,
         threshold,
         cost_s=seconds,
-        evidence=f"switching between the sides takes {seconds:.3g} s of a {profile.step_time.value:.3g} s step",
+        evidence=f"switching between the sides takes {brief(seconds)} s of a {brief(profile.step_time.value)} s step",
         levers=LEVERS,
     )

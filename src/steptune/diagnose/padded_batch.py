@@ -4,10 +4,10 @@ from steptune.core.bottleneck import BottleneckKind
 from steptune.core.finding import Evidence
 from steptune.core.phase import Phase
 from steptune.core.profile import SummaryLengths
-from steptune.diagnose.cause import Cause, cost_bottleneck
+from steptune.diagnose.cause import Cause, is_worth_a_name
 from steptune.diagnose.durations import said
 from steptune.diagnose.facts import cost_s
-from steptune.diagnose.job import Job, origin_of
+from steptune.diagnose.job import Job, mean_of, origin_of
 
 UNPADDED_KEYS = (
     "actor_rollout_ref.model.use_remove_padding",
@@ -19,27 +19,30 @@ UNPADDED_KEYS = (
 """Settings that, when true, keep padding out of the trainer, whatever the batch looks like."""
 
 
-def padded_batch(job: Job, step_s: float, threshold: float) -> Cause | None:
+def padded_batch(job: Job, step_s: float | None, threshold: float) -> Cause | None:
     """Find training and log-prob time spent on padding, taking time as proportional to positions."""
     padded, mean_len = job.series("padded_len"), _mean_len(job)
-    if job.profile is None or padded is None or mean_len is None or _is_packed(job):
+    if job.profile is None or step_s is None or padded is None or mean_len is None or _is_packed(job):
         return None
-    padded_len = sum(padded.finite()) / len(padded.finite())
+    padded_len = mean_of(padded)
     if not 0 < mean_len <= padded_len:
         return None
     waste_frac = 1 - mean_len / padded_len
     train_s = cost_s(job.profile, Phase.TRAIN, Phase.OLD_LOGPROB, Phase.REF_LOGPROB)
-    if not waste_frac * train_s >= threshold * step_s:
+    if not is_worth_a_name(waste_frac * train_s, step_s, threshold):
         return None
     text = (
         f"rows are padded to {padded_len:.0f} tokens and hold {mean_len:.0f} on average: "
         f"{waste_frac:.0%} of {said(train_s)} of training and log-probs"
     )
-    bottleneck = cost_bottleneck(
-        BottleneckKind.PADDING_WASTE, step_s=step_s, cost_s=waste_frac * train_s, evidence=text
+    return Cause(
+        kind=BottleneckKind.PADDING_WASTE,
+        subject="Padding",
+        text=text,
+        facts=(Evidence(text=f"{padded.key} {padded_len:g}", origin=origin_of(padded)),),
+        cost_s=waste_frac * train_s,
+        step_s=step_s,
     )
-    fact = Evidence(text=f"{padded.key} {padded_len:g}", origin=origin_of(padded))
-    return Cause(bottleneck=bottleneck, title="Training on padding", evidence=(fact,))
 
 
 def _mean_len(job: Job) -> float | None:

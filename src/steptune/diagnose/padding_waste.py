@@ -4,6 +4,7 @@ from steptune.core.bottleneck import Bottleneck, BottleneckKind
 from steptune.core.phase import Phase
 from steptune.core.profile import Profile
 from steptune.core.work import PlannedWork
+from steptune.diagnose.durations import brief
 from steptune.diagnose.facts import cost_s, found
 
 LEVERS = ("layout", "micro_batch_tokens")
@@ -21,6 +22,6 @@ def padding_waste(profile: Profile, planned: PlannedWork | None, threshold: floa
         profile,
         threshold,
         cost_s=waste_frac * train_s,
-        evidence=f"{waste_frac:.0%} of {planned.padded_tokens:.0f} positions are padding ({train_s:.3g} s of training)",
+        evidence=f"{waste_frac:.0%} of {planned.padded_tokens:.0f} positions are padding ({brief(train_s)} s of training)",
         levers=LEVERS,
     )

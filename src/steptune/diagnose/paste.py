@@ -6,31 +6,43 @@ without timers there is none to name, and the findings say which line would prin
 
 from steptune.core.finding import Diagnosis, Finding, Severity
 from steptune.core.paste import Paste
+from steptune.diagnose.arms import reward_differs, two_changes
 from steptune.diagnose.bottleneck_findings import bottleneck_finding
+from steptune.diagnose.cannot_help import cannot_help
 from steptune.diagnose.causes import causes
-from steptune.diagnose.job import read_job
+from steptune.diagnose.health import health
+from steptune.diagnose.implausible import implausible
+from steptune.diagnose.job import Job, read_job
+from steptune.diagnose.mismatch import mismatch
+from steptune.diagnose.neighbours import neighbours
 from steptune.diagnose.no_claim import no_claims, switch_on
 from steptune.diagnose.phase_table import phase_table
-
-_SEVERITIES = (Severity.FAULT, Severity.WARNING, Severity.INFO)
 
 
 def diagnose_paste(paste: Paste) -> Diagnosis:
     """Return everything that can be said of ``paste`` without its configuration's faults and its memory's errors."""
     job = read_job(paste)
     refusals = no_claims(job)
-    is_moving = any(finding.code == "ramp_up" for finding in refusals)
-    found = () if is_moving else causes(job)
-    findings = [*(bottleneck_finding(job, cause) for cause in found), *refusals]
+    is_settled = all(finding.code != "ramp_up" for finding in refusals)
+    found = causes(job) if is_settled else ()
+    known = [bottleneck for cause in found if (bottleneck := cause.bottleneck()) is not None]
+    findings = [*(bottleneck_finding(job, cause, found) for cause in found), *_others(job), *refusals]
     return Diagnosis(
         paste=paste,
         phases=phase_table(paste.profile) if paste.profile else (),
-        bottlenecks=tuple(cause.bottleneck for cause in found),
+        bottlenecks=tuple(known),
         findings=tuple(sorted(findings, key=_rank)),
+        cannot_help=cannot_help(paste.profile) if paste.profile and is_settled else (),
+        neighbours=neighbours(job),
         switch_on=switch_on(paste),
     )
 
 
+def _others(job: Job) -> list[Finding]:
+    of_runs = [finding for finding in (reward_differs(job), two_changes(job)) if finding is not None]
+    return [*health(job), *mismatch(job), *implausible(job), *of_runs]
+
+
 def _rank(finding: Finding) -> tuple[int, float]:
     """Faults first; inside a severity the largest share first."""
-    return _SEVERITIES.index(finding.severity), -(finding.share.value if finding.share else 0.0)
+    return list(Severity).index(finding.severity), -(finding.share.value if finding.share else 0.0)

@@ -18,11 +18,15 @@ TOKENS_PER_ROW = 1000.0
 
 
 def phase_table(profile: Profile) -> tuple[PhaseRow, ...]:
-    """Return the rows of all roles, the longest first within a role, children below everything else."""
+    """Return the rows of all roles: first those that lengthen the step, then waiting and hidden work.
+
+    Within a role the longest stands first, children below everything else.
+    """
     step_s = profile.step_time.value
     if not (math.isfinite(step_s) and step_s > 0):
         return ()
-    return tuple(row for role in profile.roles if role.wall_s > 0 for row in _rows(profile, role))
+    rows = [row for role in profile.roles if role.wall_s > 0 and role.phases for row in _rows(profile, role)]
+    return tuple(sorted(rows, key=lambda row: row.if_free is None))
 
 
 def _rows(profile: Profile, role: RoleProfile) -> list[PhaseRow]:

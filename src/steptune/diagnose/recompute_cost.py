@@ -5,6 +5,7 @@ from steptune.core.phase import Phase
 from steptune.core.profile import Profile
 from steptune.core.work import PlannedWork
 from steptune.diagnose.curves import turned_ratio
+from steptune.diagnose.durations import brief
 from steptune.diagnose.facts import cost_s, found
 
 RECOMPUTE_FRAC = 0.25
@@ -28,6 +29,6 @@ def recompute_cost(profile: Profile, planned: PlannedWork | None, threshold: flo
         profile,
         threshold,
         cost_s=frac * train_s,
-        evidence=f"recompute is on: {frac:.0%} of {train_s:.3g} s of training ({source})",
+        evidence=f"recompute is on: {frac:.0%} of {brief(train_s)} s of training ({source})",
         levers=LEVERS,
     )

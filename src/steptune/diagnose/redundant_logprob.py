@@ -8,6 +8,7 @@ from steptune.core.bottleneck import Bottleneck, BottleneckKind
 from steptune.core.phase import Phase
 from steptune.core.profile import Profile
 from steptune.core.work import PlannedWork
+from steptune.diagnose.durations import brief
 from steptune.diagnose.facts import cost_s, found
 
 LEVERS = ("logprob_batch_tokens",)
@@ -24,6 +25,6 @@ def redundant_logprob(profile: Profile, planned: PlannedWork | None, threshold: 
         profile,
         threshold,
         cost_s=seconds,
-        evidence=f"old log-probs take {seconds:.3g} s although there is one update per batch",
+        evidence=f"old log-probs take {brief(seconds)} s although there is one update per batch",
         levers=LEVERS,
     )

@@ -4,7 +4,10 @@ Nothing here changes what is trained. What keeps the results comes first; what t
 so, because their limits are the job owner's. A change that needs a value nobody stated is not offered.
 """
 
-from steptune.core.bottleneck import Bottleneck
+from collections.abc import Set
+
+from steptune.core.bottleneck import BottleneckKind
+from steptune.core.estimate import Estimate
 from steptune.core.finding import Remedy
 from steptune.core.knob import Effect, KnobValue
 from steptune.diagnose.config_lines import Change, config_lines
@@ -22,16 +25,23 @@ _LABELS = {
 }
 
 
-def remedies(job: Job, bottleneck: Bottleneck) -> tuple[Remedy, ...]:
-    """Return at most three changes; their step time is the ceiling that none of them can beat."""
-    ceiling = bottleneck.ceiling.model_copy(update={"note": "ceiling: no change against this cause can do better"})
+def remedies(
+    job: Job, kind: BottleneckKind, ceiling: Estimate | None, present: Set[BottleneckKind] = frozenset()
+) -> tuple[Remedy, ...]:
+    """Return at most three changes; their step time is the ceiling that none of them can beat, where it is known.
+
+    ``present`` are the kinds found in the job: a move against generation may be pointless beside one of them.
+    """
+    best = (
+        ceiling.model_copy(update={"note": "ceiling: no change against this cause can do better"}) if ceiling else None
+    )
     offered: list[Remedy] = []
-    for move in moves(_dialect(job), bottleneck.kind):
-        changes = _changes(job, move)
+    for move in moves(_dialect(job), kind):
+        changes = [] if present & set(move.not_with) else _changes(job, move)
         if changes:
             text = f"{move.text}{_now(job, move)}{_LABELS[move.touches]}"
             lines = config_lines(job, changes)
-            offered.append(Remedy(text=text, lines=lines, step_time=ceiling, source=move.source))
+            offered.append(Remedy(text=text, lines=lines, step_time=best, source=move.source))
     return tuple(offered[:MAX_REMEDIES])
 
 

@@ -4,6 +4,7 @@ from steptune.core.bottleneck import Bottleneck, BottleneckKind
 from steptune.core.phase import Phase, Role
 from steptune.core.profile import Profile
 from steptune.core.work import PlannedWork
+from steptune.diagnose.durations import brief
 from steptune.diagnose.facts import cost_s, found, wait_s
 
 BOUND_FRAC = 0.4
@@ -25,9 +26,7 @@ def rollout_bound(profile: Profile, planned: PlannedWork | None, threshold: floa
         starved_s = wait_s(profile, Role.TRAINER, Phase.ROLLOUT)
         if not starved_s > wait_s(profile, Role.ROLLOUT, Phase.TRAIN, Phase.WEIGHT_SYNC):
             return None
-        evidence = (
-            f"the trainer waits {starved_s:.3g} s of a {step_s:.3g} s step for samples: the rollout side is too slow"
-        )
+        evidence = f"the trainer waits {brief(starved_s)} s of a {brief(step_s)} s step for samples: the rollout side is too slow"
         return found(
             BottleneckKind.ROLLOUT_BOUND, profile, threshold, cost_s=starved_s, evidence=evidence, levers=LEVERS
         )
@@ -37,6 +36,6 @@ def rollout_bound(profile: Profile, planned: PlannedWork | None, threshold: floa
         profile,
         max(threshold, BOUND_FRAC),
         cost_s=rollout_s,
-        evidence=f"generation takes {rollout_s:.3g} s of a {step_s:.3g} s step ({rollout_s / step_s:.0%})",
+        evidence=f"generation takes {brief(rollout_s)} s of a {brief(step_s)} s step ({rollout_s / step_s:.0%})",
         levers=LEVERS,
     )

@@ -1,7 +1,7 @@
 """Samples spend their time in tools, sandboxes or rewards while the engine idles: seen in timers of single samples.
 
 The surprise: these timers are means over samples that run side by side, so they never add up to the rollout. What
-counts is their share of a sample's life: where the environment's part is most of it, no engine setting can help.
+counts is their part of a sample's life: where the environment takes most of it, no engine setting can help.
 """
 
 import re
@@ -11,71 +11,98 @@ from steptune.core.bottleneck import BottleneckKind
 from steptune.core.finding import Evidence
 from steptune.core.paste import Series
 from steptune.core.phase import Phase
-from steptune.diagnose.cause import Cause, cost_bottleneck
+from steptune.diagnose.cause import Cause, is_worth_a_name
 from steptune.diagnose.durations import said
 from steptune.diagnose.facts import cost_s
-from steptune.diagnose.job import Job, origin_of
+from steptune.diagnose.job import Job, mean_of, origin_of
 
 WORDS = {
-    "sandbox": re.compile(r"sandbox|container|paddock"),
-    "tools": re.compile(r"tool|agent(?!_loop/generate)|search|non_generation"),
-    "reward": re.compile(r"reward|verif|score|judge"),
-    "the environment": re.compile(r"env(?!_vars)"),
+    "the sandbox": re.compile(r"sandbox|container|paddock"),
+    "tools": re.compile(r"tool|agent(?!_loop/generate)|search"),
+    "the reward": re.compile(r"reward|verif|score|judge"),
+    "the environment": re.compile(r"env_|environment|non_generation"),
 }
-"""What a timer's name says of who keeps the sample waiting."""
+"""What a timer's name says of who keeps the sample waiting, the most telling first."""
 
-_SECONDS = re.compile(r"time|_s\b|_s/|duration|timing|seconds")
+MIN_FRAC = 0.15
+"""Part of the rollout that a mean sample must wait before it is named where the step is unknown. Prior."""
+
+_SECONDS = re.compile(r"time|_s(?:\b|/)|duration|timing|seconds|acquire|_init|call_")
 _MEAN = re.compile(r"(?:^|[/_ ])(?:mean|avg|average)(?:_s)?$")
-_GENERATION = re.compile(r"generate|generation_(?:s|time)|http_s")
+_ENGINE = re.compile(r"(?<!non_)generat\w*")
 
 
 class _Wait(NamedTuple):
     what: str
     series: Series
-    mean_s: float
 
 
-def sample_waits(job: Job, step_s: float, threshold: float) -> Cause | None:
+def sample_waits(job: Job, step_s: float | None, threshold: float) -> Cause | None:
     """Find the part of the rollout in which a mean sample waits for something else than the engine."""
-    if job.profile is None:
+    rollout_s = _rollout_s(job)
+    waits = [wait for wait in _waits(job) if rollout_s is None or 0 < mean_of(wait.series) <= rollout_s]
+    if not waits:
         return None
-    rollout_s = cost_s(job.profile, Phase.ROLLOUT)
-    longest = max(_waits(job, rollout_s), key=lambda wait: wait.mean_s, default=None)
-    if longest is None or rollout_s <= 0:
+    # the sandbox's own timer says more than the sum around it: the table of words is in that order
+    first = max(waits, key=lambda wait: mean_of(wait.series))
+    wait_s, engine = mean_of(first.series), _engine(job)
+    is_known = step_s is not None and rollout_s is not None
+    if is_known and not is_worth_a_name(wait_s, step_s or 0.0, threshold):
         return None
-    frac = longest.mean_s / rollout_s
-    if not frac * rollout_s >= threshold * step_s:
+    if not is_known and not _dominates(wait_s, rollout_s, engine):
         return None
-    text = (
-        f"a mean sample spends {said(longest.mean_s)} of {said(rollout_s)} of rollout in {longest.what} "
-        f"(`{longest.series.key}`){_engine(job)}: no GPU setting shortens that"
-    )
-    bottleneck = cost_bottleneck(
-        BottleneckKind.ENVIRONMENT_BOUND,
-        step_s=step_s,
-        cost_s=longest.mean_s,
-        evidence=text,
+    named = ", ".join(f"`{w.series.key}` {said(mean_of(w.series))}" for w in _longest(waits))
+    of = f" of {said(rollout_s)} of rollout" if rollout_s is not None else ""
+    beside = f" against {said(mean_of(engine))} in the engine (`{engine.key}`)" if engine is not None else ""
+    return Cause(
+        kind=BottleneckKind.ENVIRONMENT_BOUND,
+        subject=f"Waiting for {first.what}",
+        text=f"a mean sample spends {said(wait_s)}{of} in {first.what}: {named}{beside}; no GPU setting shortens that",
+        facts=tuple(_fact(w.series) for w in _longest(waits)),
+        cost_s=wait_s if is_known else None,
+        step_s=step_s if is_known else None,
         note="if every sample were shorter by its mean wait",
     )
-    fact = Evidence(text=f"{longest.series.key} {longest.mean_s:.4g} s", origin=origin_of(longest.series))
-    return Cause(bottleneck=bottleneck, title=f"Waiting for {longest.what}", evidence=(fact,))
 
 
-def _waits(job: Job, rollout_s: float) -> list[_Wait]:
-    named = [(s, s.key.lower()) for s in job.paste.series if s.finite()]
-    timers = [(s, key) for s, key in named if _SECONDS.search(key) and _MEAN.search(key) and "without" not in key]
-    waits = [_Wait(what, s, _mean(s)) for s, key in timers for what, word in WORDS.items() if word.search(key)]
-    return [wait for wait in waits if 0 < wait.mean_s <= rollout_s]
+def _rollout_s(job: Job) -> float | None:
+    seconds = cost_s(job.profile, Phase.ROLLOUT) if job.profile else 0.0
+    if seconds > 0:
+        return seconds
+    series = job.series("rollout_time", "perf/rollout_time")
+    return None if series is None else mean_of(series)
 
 
-def _engine(job: Job) -> str:
-    """Seconds in the engine for comparison, where they are printed beside it."""
-    for series in job.paste.series:
-        key = series.key.lower()
-        if _GENERATION.search(key) and _MEAN.search(key) and "non_generation" not in key and series.finite():
-            return f", {said(_mean(series))} in the engine"
-    return ""
+def _dominates(wait_s: float, rollout_s: float | None, engine: Series | None) -> bool:
+    if engine is not None:
+        return wait_s > mean_of(engine)
+    return rollout_s is not None and wait_s >= MIN_FRAC * rollout_s
 
 
-def _mean(series: Series) -> float:
-    return sum(series.finite()) / len(series.finite())
+def _waits(job: Job) -> list[_Wait]:
+    timers = [s for s in job.paste.series if s.finite() and mean_of(s) > 0 and _is_mean_time(s)]
+    found: list[_Wait] = []
+    for series in timers:
+        what = next((what for what, word in WORDS.items() if word.search(series.key.lower())), None)
+        if what is not None:
+            found.append(_Wait(what, series))
+    return found
+
+
+def _is_mean_time(series: Series) -> bool:
+    key = series.key.lower()
+    return bool(_SECONDS.search(key) and _MEAN.search(key)) and "without" not in key and "per_sec" not in key
+
+
+def _engine(job: Job) -> Series | None:
+    """The mean sample's time in the engine, where it is printed beside the others."""
+    timers = (s for s in job.paste.series if s.finite() and _is_mean_time(s))
+    return next((s for s in timers if _ENGINE.search(s.key.lower()) and mean_of(s) > 0), None)
+
+
+def _longest(waits: list[_Wait]) -> list[_Wait]:
+    return sorted(waits, key=lambda wait: -mean_of(wait.series))[:3]
+
+
+def _fact(series: Series) -> Evidence:
+    return Evidence(text=f"{series.key} {mean_of(series):.4g} s", origin=origin_of(series))

@@ -3,6 +3,7 @@
 from steptune.core.bottleneck import Bottleneck, BottleneckKind
 from steptune.core.profile import Profile
 from steptune.core.work import PlannedWork
+from steptune.diagnose.durations import brief
 from steptune.diagnose.facts import ROLLOUT_SIDE, TRAINER_SIDE, cost_s, found
 
 LEVERS = ("schedule", "handover", "correction", "rollout_threads", "train_threads")
@@ -22,6 +23,6 @@ def serialised_sides(profile: Profile, planned: PlannedWork | None, threshold: f
         profile,
         threshold,
         cost_s=min(rollout_s, trainer_s),
-        evidence=f"rollout side {rollout_s:.3g} s and trainer side {trainer_s:.3g} s run one after the other",
+        evidence=f"rollout side {brief(rollout_s)} s and trainer side {brief(trainer_s)} s run one after the other",
         levers=LEVERS,
     )

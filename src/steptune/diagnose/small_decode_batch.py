@@ -7,7 +7,7 @@ Decoding reads all weights once an iteration. Below the rows at which arithmetic
 from steptune.core.bottleneck import BottleneckKind
 from steptune.core.finding import Evidence
 from steptune.core.phase import Phase
-from steptune.diagnose.cause import Cause, cost_bottleneck
+from steptune.diagnose.cause import Cause
 from steptune.diagnose.facts import cost_s
 from steptune.diagnose.job import Job, num_devices, num_engines, samples_per_step, setting_text
 from steptune.diagnose.rollout_bound import BOUND_FRAC
@@ -18,26 +18,27 @@ MIN_ROWS_PER_ENGINE = 32.0
 A100 and H100 turn compute-bound in bf16. Prior."""
 
 
-def small_decode_batch(job: Job, step_s: float, threshold: float) -> Cause | None:
+def small_decode_batch(job: Job, step_s: float | None, threshold: float) -> Cause | None:
     """Find a step bound by generation whose engines hold few sequences even if all of them run at once."""
     samples, engines = samples_per_step(job), num_engines(job) or _one_device(job)
-    if job.profile is None or samples is None or engines is None or job.profile.schedule == "async":
+    if job.profile is None or step_s is None or samples is None or job.profile.schedule == "async":
         return None
     rollout_s = cost_s(job.profile, Phase.ROLLOUT)
-    rows = samples / engines
+    # with the engines unknown there is at least one
+    rows = samples / (engines or 1.0)
     if not rows < MIN_ROWS_PER_ENGINE or not rollout_s >= max(threshold, BOUND_FRAC) * step_s:
         return None
-    text = f"{samples:g} sequences in {engines:g} {'engine' if engines == 1 else 'engines'}: at most {rows:g} rows each"
-    bottleneck = cost_bottleneck(
-        BottleneckKind.SMALL_DECODE_BATCH,
-        step_s=step_s,
-        cost_s=rollout_s,
-        evidence=text + _ridge(job),
-        note="all of generation: more rows at once cost almost nothing, fewer iterations do not exist",
-    )
+    spread = f"in {engines:g} engines" if engines and engines > 1 else "in flight"
     settings = [job.declared("prompts_per_step"), job.declared("group_size"), job.declared("rollout_tp")]
-    facts = tuple(Evidence(text=setting_text(s), origin=s.origin) for s in settings if s is not None)
-    return Cause(bottleneck=bottleneck, title="Decoding with too few sequences in flight", evidence=facts)
+    return Cause(
+        kind=BottleneckKind.SMALL_DECODE_BATCH,
+        subject="Decoding with too few sequences in flight",
+        text=f"{samples:g} sequences {spread}: at most {rows:g} rows an engine{_ridge(job)}",
+        facts=tuple(Evidence(text=setting_text(s), origin=s.origin) for s in settings if s is not None),
+        cost_s=rollout_s,
+        step_s=step_s,
+        note="all of generation; more rows at once cost almost nothing, fewer iterations do not exist",
+    )
 
 
 def _one_device(job: Job) -> float | None:

@@ -8,6 +8,7 @@ from steptune.core.bottleneck import Bottleneck, BottleneckKind
 from steptune.core.profile import Profile
 from steptune.core.work import PlannedWork
 from steptune.diagnose.curves import turned_ratio
+from steptune.diagnose.durations import brief
 from steptune.diagnose.facts import ROLLOUT_SIDE, TRAINER_SIDE, cost_s, found
 
 MAIN_PRIMITIVE = {"rollout_threads": "decode", "train_threads": "train"}
@@ -30,7 +31,7 @@ def thread_split(profile: Profile, planned: PlannedWork | None, threshold: float
         threshold,
         cost_s=rollout_s + trainer_s - split_s,
         evidence=f"on half the threads rollout takes {rollout_ratio:.2f}x and training {train_ratio:.2f}x as long: "
-        f"side by side {split_s:.3g} s instead of {rollout_s + trainer_s:.3g} s in turn",
+        f"side by side {brief(split_s)} s instead of {brief(rollout_s + trainer_s)} s in turn",
         levers=LEVERS,
     )
 

@@ -4,6 +4,7 @@ from steptune.core.bottleneck import Bottleneck, BottleneckKind
 from steptune.core.phase import Phase, Role
 from steptune.core.profile import Profile
 from steptune.core.work import PlannedWork
+from steptune.diagnose.durations import brief
 from steptune.diagnose.facts import busy_s, cost_s, found, wait_s
 
 BOUND_FRAC = 0.4
@@ -21,13 +22,13 @@ def trainer_bound(profile: Profile, planned: PlannedWork | None, threshold: floa
     """
     step_s = profile.step_time.value
     train_s = cost_s(profile, Phase.TRAIN)
-    evidence = f"training takes {train_s:.3g} s of a {step_s:.3g} s step ({train_s / step_s:.0%})"
+    evidence = f"training takes {brief(train_s)} s of a {brief(step_s)} s step ({train_s / step_s:.0%})"
     if profile.schedule == "async":
         starved_s = wait_s(profile, Role.TRAINER, Phase.ROLLOUT)
         full_s = wait_s(profile, Role.ROLLOUT, Phase.TRAIN, Phase.WEIGHT_SYNC)
         if starved_s >= max(threshold * step_s, full_s):
             return None
-        evidence = f"{evidence}, and the trainer waits only {starved_s:.3g} s for samples"
+        evidence = f"{evidence}, and the trainer waits only {brief(starved_s)} s for samples"
         train_s = min(train_s, step_s - busy_s(profile, Phase.ROLLOUT))
     return found(
         BottleneckKind.TRAINER_BOUND,

@@ -37,6 +37,8 @@ class Move(Record):
     steps: tuple[Step, ...]
     needs: tuple[str, str] | None = None
     """Setting that must be in force: key and value."""
+    not_with: tuple[BottleneckKind, ...] = ()
+    """Causes beside which it is pointless: more KV cache for a batch of 16."""
     touches: Effect
     """What it may do besides speed; changes of the algorithm are not in the table."""
     text: str
@@ -64,6 +66,7 @@ def _move(row: dict[str, str]) -> Move:
             "kinds": row["kinds"].split(";"),
             "steps": [_step(text, row["default"]) for text in row["changes"].split(" & ")],
             "needs": needs,
+            "not_with": row["not_with"].split(";") if row["not_with"] else (),
             "touches": row["touches"],
             "text": row["text"],
             "source": row["source"],

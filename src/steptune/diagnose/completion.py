@@ -1,0 +1,55 @@
+"""Answers that are cut at the limit, and the metrics that do not show it."""
+
+from steptune.core.finding import Evidence, Finding, Severity
+from steptune.core.paste import Series
+from steptune.diagnose.job import Job, origin_of, setting_text
+from steptune.diagnose.vitals import health_finding, recent_median
+
+MANY_FRAC = 0.2
+"""Cut answers from which the length limit shapes what is learnt; AReaL's guide asks for at most 0.05. Prior."""
+
+MOST_FRAC = 0.5
+"""Cut answers from which most samples carry no finished answer."""
+
+FINE_ESS_FRAC = 0.9
+"""Effective sample size that looks healthy: 0.989 was printed while 98 % of the answers were cut (K01)."""
+
+_LAST_POINTS = 3
+
+
+def truncation(job: Job) -> Finding | None:
+    """Find a large share of answers that hit the limit, in any of the last steps."""
+    series = job.series("clipped_frac")
+    if series is None:
+        return None
+    cut = _worst(series)
+    if not MANY_FRAC <= cut <= 1:
+        return None
+    limit = job.declared("max_completion_len")
+    facts = [_fact(series, cut)] + ([Evidence(text=setting_text(limit), origin=limit.origin)] if limit else [])
+    title = f"{cut:.1%} of the answers are cut at the length limit: fix this first, cut answers cannot be right"
+    return health_finding("truncation", title, tuple(facts), Severity.FAULT if cut >= MOST_FRAC else Severity.WARNING)
+
+
+def low_completion(job: Job) -> Finding | None:
+    """Find answers that do not end while the effective sample size looks fine."""
+    cut, ess = job.series("clipped_frac"), job.series("ess_frac")
+    if cut is None or ess is None or not (_worst(cut) >= MOST_FRAC and min(ess.finite()) >= FINE_ESS_FRAC):
+        return None
+    title = (
+        f"{_worst(cut):.1%} of the answers never end while the effective sample size looks fine "
+        f"({min(ess.finite()):.3f}): it measures weights, not answers"
+    )
+    facts = (_fact(cut, _worst(cut)), Evidence(text=f"{ess.key} {min(ess.finite()):g}", origin=origin_of(ess)))
+    return health_finding("low_completion", title, facts, Severity.FAULT)
+
+
+def _worst(series: Series) -> float:
+    """The median of a long run, the worst of a short one."""
+    values = series.finite()
+    return max(values) if len(values) <= _LAST_POINTS else recent_median(series)
+
+
+def _fact(series: Series, value: float) -> Evidence:
+    at = next((i for i, p in enumerate(series.points) if p.value == value), -1)
+    return Evidence(text=f"{series.key} {value:g}", origin=origin_of(series, at))

@@ -1,0 +1,50 @@
+"""Is the training itself sick? Then speed is beside the point: fix this first.
+
+The surprise: a reward can look alive while nothing is learnt (all samples of a group score the same) and a healthy
+effective sample size can hide answers that never end. So each sign is looked at alone.
+"""
+
+from collections.abc import Callable, Sequence
+
+from steptune.core.finding import Evidence, Finding, Severity
+from steptune.core.paste import Series
+from steptune.diagnose.completion import low_completion, truncation
+from steptune.diagnose.job import Job, origin_of
+from steptune.diagnose.lengths_health import entropy_collapse, length_growth
+from steptune.diagnose.reward_health import dead_reward, reward_drop
+from steptune.diagnose.vitals import health_finding
+
+VITAL = ("loss", "grad_norm", "entropy", "reward", "kl_ref", "mismatch_k3", "step_time")
+"""Series whose NaN means that the run is broken, not that a metric was not computed."""
+
+
+def health(job: Job) -> list[Finding]:
+    """Return every sign of a sick run."""
+    checks: tuple[Callable[[Job], Finding | None], ...] = (
+        nan,
+        dead_reward,
+        truncation,
+        low_completion,
+        entropy_collapse,
+        length_growth,
+        reward_drop,
+    )
+    return [finding for check in checks if (finding := check(job)) is not None]
+
+
+def nan(job: Job) -> Finding | None:
+    """Find NaN in a vital series."""
+    sick = [(s, i) for s in _vital(job) if (i := _first_nan(s)) is not None]
+    if not sick:
+        return None
+    names = ", ".join(f"`{s.key}`" for s, _ in sick)
+    facts = tuple(Evidence(text=f"{s.key} is NaN", origin=origin_of(s, i)) for s, i in sick)
+    return health_finding("nan", f"NaN in {names}: the run is broken, fix this first", facts, Severity.FAULT)
+
+
+def _vital(job: Job) -> Sequence[Series]:
+    return [s for s in job.paste.series if s.name in VITAL]
+
+
+def _first_nan(series: Series) -> int | None:
+    return next((i for i, point in enumerate(series.points) if point.value != point.value), None)

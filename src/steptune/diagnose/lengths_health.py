@@ -1,0 +1,47 @@
+"""Growing answers and vanishing entropy: apart they may be learning, together they are a collapse."""
+
+from steptune.core.finding import Evidence, Finding, Severity
+from steptune.diagnose.job import Job, origin_of
+from steptune.diagnose.vitals import growth, health_finding, recent_median, rises
+
+COLLAPSED_NAT = 0.01
+"""Entropy per token below which a policy repeats itself; 0.001 was printed by one that did (V15). Prior."""
+
+GROWN_RATIO = 1.5
+"""Last third / first third of the mean length from which it is worth a word. Prior."""
+
+
+def entropy_collapse(job: Job) -> Finding | None:
+    """Find a collapsed entropy; exploding answers beside it make it certain. Exactly 0 means not computed or rounded."""
+    entropy = job.series("entropy")
+    if entropy is None or not 0 < recent_median(entropy) < COLLAPSED_NAT:
+        return None
+    now, longer = recent_median(entropy), _length_ratio(job)
+    facts = (Evidence(text=f"{entropy.key} {now:.3g}", origin=origin_of(entropy)),)
+    if longer is not None and longer >= GROWN_RATIO:
+        title = (
+            f"Collapse: entropy {now:.2g} nat while answers grew {longer:.1f} times as long; stop and fix this first"
+        )
+        return health_finding("entropy_collapse", title, facts, Severity.FAULT)
+    title = f"Entropy is down to {now:.2g} nat: the policy hardly explores"
+    return health_finding("entropy_collapse", title, facts, Severity.WARNING)
+
+
+def length_growth(job: Job) -> Finding | None:
+    """Find answers that grow: step times then grow with them, so compare per 1,000 tokens."""
+    longer, series = _length_ratio(job), job.series("completion_mean")
+    if series is None or longer is None or not longer >= GROWN_RATIO:
+        return None
+    values = series.finite()
+    title = (
+        f"Answers grow, {values[0]:.0f} to {values[-1]:.0f} tokens: step times grow with them, compare per 1,000 tokens"
+    )
+    fact = Evidence(text=f"{series.key} {values[-1]:g}", origin=origin_of(series))
+    return health_finding("length_growth", title, (fact,), Severity.INFO)
+
+
+def _length_ratio(job: Job) -> float | None:
+    """Last third / first third of the mean lengths, where they rise by more than chance."""
+    series = job.series("completion_mean")
+    values = [] if series is None else series.finite()
+    return growth(values) if rises(values) else None

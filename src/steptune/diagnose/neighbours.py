@@ -1,0 +1,132 @@
+"""The nearest published runs, and what differs: an expectation, never a claim.
+
+Distance is a weighted sum over features, each 0 (same) to 1 (unlike); a feature that one side does not state counts
+half. A run is a neighbour only if two of the features that set the speed agree, one of them model or device.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+from steptune.core.finding import Neighbour
+from steptune.diagnose.job import Job, model_billions, num_devices
+from steptune.hardware.devices import find_device
+from steptune.published.runs import PublishedRun, published_runs
+
+MAX_NEIGHBOURS = 3
+MIN_MATCHES = 2
+"""Features that must agree before a run is worth showing."""
+
+WEIGHTS = {
+    "model": 3.0,
+    "gpu": 2.0,
+    "framework": 1.5,
+    "num_gpus": 1.0,
+    "placement": 1.0,
+    "group": 0.5,
+    "prompts": 0.5,
+    "max_len": 1.0,
+}
+"""How much a feature sets the step time. Priors, to be replaced by a fit over the table."""
+
+CLOSE_RATIO = 1.25
+"""Numbers within this factor count as the same: 7B and 8B models."""
+
+UNKNOWN_DISTANCE = 0.5
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Feature:
+    name: str
+    label: str
+    mine: float | str | None
+    theirs: float | str | None
+
+    def distance(self) -> float:
+        """0 for the same, 1 for unlike or for numbers a factor of 8 apart."""
+        mine, theirs = self.mine, self.theirs
+        if mine is None or theirs is None:
+            return UNKNOWN_DISTANCE
+        if isinstance(mine, float) and isinstance(theirs, float):
+            return min(abs(math.log2(mine / theirs)) / 3, 1.0)
+        return 0.0 if mine == theirs else 1.0
+
+    def matches(self) -> bool:
+        """Whether both are stated and agree."""
+        return self.distance() * 3 <= math.log2(CLOSE_RATIO) if self.mine is not None and self.theirs else False
+
+
+def neighbours(job: Job) -> tuple[Neighbour, ...]:
+    """Return at most three published runs, the nearest first; none where too little is known of the job."""
+    scored: list[tuple[float, PublishedRun, list[_Feature]]] = []
+    for run in published_runs():
+        features = _features(job, run)
+        same = {f.name for f in features if f.matches()}
+        if len(same & {"model", "gpu", "framework", "placement"}) >= MIN_MATCHES and same & {"model", "gpu"}:
+            scored.append((sum(WEIGHTS[f.name] * f.distance() for f in features), run, features))
+    nearest = sorted(scored, key=lambda entry: (entry[0], entry[1].quality, entry[1].id))[:MAX_NEIGHBOURS]
+    return tuple(_neighbour(run, features) for _, run, features in nearest)
+
+
+def _features(job: Job, run: PublishedRun) -> list[_Feature]:
+    work = job.profile.work if job.profile else None
+    rows: tuple[tuple[str, str, float | str | None, float | str | None], ...] = (
+        ("model", "model size in billions", model_billions(job), run.model_billions),
+        ("gpu", "device", _device_name(job), _known(run.gpu_type)),
+        ("framework", "framework", job.paste.framework, _known(run.framework)),
+        ("num_gpus", "devices", num_devices(job), run.n_gpus),
+        ("placement", "placement", job.profile.placement if job.profile else None, _known(run.placement)),
+        ("group", "group size", _or(work and work.group_size, job.positive("group_size")), run.group_size),
+        (
+            "prompts",
+            "prompts per step",
+            _or(work and work.prompts_per_step, job.positive("prompts_per_step")),
+            run.prompts_per_step,
+        ),
+        (
+            "max_len",
+            "length limit",
+            _or(work and work.max_completion_len, job.positive("max_completion_len")),
+            run.max_response_len,
+        ),
+    )
+    return [_Feature(name=n, label=label, mine=_positive(m), theirs=_positive(t)) for n, label, m, t in rows]
+
+
+def _device_name(job: Job) -> str | None:
+    claim = job.paste.devices
+    device = find_device(claim.name) if claim is not None and claim.name else None
+    return None if device is None else device.name.split(" ")[0]
+
+
+def _known(text: str) -> str | None:
+    return text or None
+
+
+def _or(first: float | None, second: float | None) -> float | None:
+    return second if first is None else float(first)
+
+
+def _positive(value: float | str | None) -> float | str | None:
+    return value if isinstance(value, str) or (value is not None and value > 0) else None
+
+
+def _neighbour(run: PublishedRun, features: list[_Feature]) -> Neighbour:
+    unlike = [f for f in features if f.theirs is not None and not f.matches()]
+    return Neighbour(
+        run_id=run.id,
+        source=run.source,
+        framework=run.framework,
+        model=run.model,
+        gpus=f"{run.n_gpus:g} x {run.gpu_type or 'unknown device'}" if run.n_gpus else run.gpu_type,
+        step_time_s=run.step_time_s,
+        tokens_per_s_per_gpu=run.tokens_per_s_per_gpu,
+        differs=tuple(f"{f.label} {_said(f.theirs)} (yours {_said(f.mine)})" for f in unlike),
+    )
+
+
+def _said(value: float | str | None) -> str:
+    if value is None:
+        return "not stated"
+    return value if isinstance(value, str) else f"{value:g}"

@@ -1,0 +1,63 @@
+"""Rewards that teach nothing, and rewards that fall."""
+
+import math
+import statistics
+
+from steptune.core.finding import Evidence, Finding, Severity
+from steptune.core.paste import Series
+from steptune.diagnose.job import Job, origin_of
+from steptune.diagnose.vitals import RECENT, health_finding
+from steptune.stats.trend import trend
+
+DEAD_FRAC = 0.999
+"""Groups whose rewards are all equal, from which no gradient is left."""
+
+MIN_DROP_POINTS = 6
+"""Two points in each third: fewer cannot show a fall."""
+
+SIGNIFICANT_P = 0.05
+NUM_ERRORS = 3.0
+"""Standard errors by which the last third must lie below the first: rewards of one batch wander by two."""
+
+
+def dead_reward(job: Job) -> Finding | None:
+    """Find steps in which no group has two different rewards."""
+    for name, is_dead, what in (
+        ("zero_std_frac", _all_equal, "every group's rewards are all equal"),
+        ("reward_std", _all_zero, "the spread of the rewards is 0"),
+    ):
+        series = job.series(name)
+        if series is not None and is_dead(series):
+            steps = "" if len(series.finite()) == 1 else f" in {len(series.finite()[-RECENT:])} steps on end"
+            title = f"Dead run: {what}{steps}, so nothing is learnt; fix the reward first"
+            fact = Evidence(text=f"{series.key} {series.finite()[-1]:g}", origin=origin_of(series))
+            return health_finding("dead_reward", title, (fact,), Severity.FAULT)
+    return None
+
+
+def reward_drop(job: Job) -> Finding | None:
+    """Find a fall of the reward that chance does not explain."""
+    series = job.series("reward")
+    values = [] if series is None else series.finite()
+    if series is None or len(values) < MIN_DROP_POINTS:
+        return None
+    third = len(values) // 3
+    first, last = values[:third], values[-third:]
+    error = math.hypot(*(statistics.stdev(part) / math.sqrt(third) for part in (first, last)))
+    drop = statistics.fmean(first) - statistics.fmean(last)
+    falls = trend([-v for v in values]).p_rising < SIGNIFICANT_P
+    if not (falls and drop > NUM_ERRORS * error):
+        return None
+    title = (
+        f"The reward falls, {statistics.fmean(first):.3g} to {statistics.fmean(last):.3g}: fix this before any speed"
+    )
+    fact = Evidence(text=f"{series.key} {values[-1]:g}", origin=origin_of(series))
+    return health_finding("reward_drop", title, (fact,), Severity.WARNING)
+
+
+def _all_zero(series: Series) -> bool:
+    return all(value == 0 for value in series.finite()[-RECENT:])
+
+
+def _all_equal(series: Series) -> bool:
+    return all(value >= DEAD_FRAC for value in series.finite()[-RECENT:])
