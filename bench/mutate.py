@@ -21,7 +21,7 @@ from mutations import mutate
 from steptune.cli.answer import answer, comparison
 from steptune.cli.show import presentable
 from steptune.core.comparison import SpeedVerdict
-from steptune.core.finding import Diagnosis, FindingKind
+from steptune.core.finding import Diagnosis, Finding, FindingKind
 from steptune.report.answer_json import answer_json
 from steptune.report.comparison_text import comparison_text
 from steptune.report.diagnosis_html import diagnosis_html
@@ -53,27 +53,29 @@ def load_posts(folders: Sequence[Path] = POSTS) -> list[bytes]:
 def problems(diagnosis: Diagnosis, text: str) -> list[str]:
     """Return what the answer claims without data for it, or what it must never show."""
     found = [f"control character {c!r} in the text" for c in set(text) if c != "\n" and not c.isprintable()]
-    profile = diagnosis.paste.profile
     causes = [f for f in diagnosis.findings if f.kind is FindingKind.BOTTLENECK]
+    # what a log says outside its step times (effective tokens of all tokens) may be named, with its line
+    found += [f"`{f.code}` without a line that says so" for f in causes if not any(e.origin for e in f.evidence)]
+    profile = diagnosis.paste.profile
     if profile is None:
-        named = [f.code for f in causes] + [b.kind for b in diagnosis.bottlenecks]
-        found += [f"`{code}` without timing" for code in named]
+        found += [f"`{b.kind}` without timing" for b in diagnosis.bottlenecks]
         found += ["phases without timing"] if diagnosis.phases else []
         found += [] if NO_TIMING in text else ["no word that timing is missing"]
         return found + _numbers_without_timing(diagnosis)
     step_s = profile.step_time.value
     if not (math.isfinite(step_s) and step_s > 0):
         found.append(f"a step time of {step_s}")
-    for cause in causes:
-        share = cause.share.value if cause.share else math.nan
-        ceiling_s = cause.ceiling.value if cause.ceiling else math.nan
-        if not (0 <= share <= 1 and 0 <= ceiling_s <= step_s * (1 + 1e-9)):
-            found.append(f"`{cause.code}` with share {share} and ceiling {ceiling_s} s of {step_s} s")
-    return found
+    return found + [problem for cause in causes for problem in _impossible(cause, step_s)]
+
+
+def _impossible(cause: Finding, step_s: float) -> list[str]:
+    share, ceiling_s = (e.value if e else 0.0 for e in (cause.share, cause.ceiling))
+    fits = 0 <= share <= 1 and 0 <= ceiling_s <= step_s * (1 + 1e-9)
+    return [] if fits else [f"`{cause.code}` with share {share} and ceiling {ceiling_s} s of {step_s} s"]
 
 
 def _numbers_without_timing(diagnosis: Diagnosis) -> list[str]:
-    ceilings = [f"`{f.code}` has a ceiling without timing" for f in diagnosis.findings if f.ceiling is not None]
+    ceilings = [f"`{f.code}` has a number without timing" for f in diagnosis.findings if f.ceiling or f.share]
     remedies = [(f.code, remedy) for f in diagnosis.findings for remedy in f.remedies]
     return ceilings + [f"`{code}` forecasts a step time without timing" for code, r in remedies if r.step_time]
 

@@ -48,9 +48,9 @@ def test_the_bench_sees_a_claim_without_timing_a_crash_and_a_hang(monkeypatch: p
     )
     assert mutate.problems(Diagnosis(paste=Paste(paths=()), findings=(made_up,)), "\x1b[31m") == [
         "control character '\\x1b' in the text",
-        "`trainer_bound` without timing",
+        "`trainer_bound` without a line that says so",
         "no word that timing is missing",
-        "`trainer_bound` has a ceiling without timing",
+        "`trainer_bound` has a number without timing",
     ]
 
     def crash() -> list[str]:

@@ -3,13 +3,14 @@
 import re
 
 import pytest
-from diagnosis_records import bottleneck, config_only, full, nothing
+from diagnosis_records import bottleneck, config_only, full, nothing, origin
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steptune.core.finding import Diagnosis, FindingKind, Severity
+from steptune.core.finding import Diagnosis, Evidence, FindingKind, Remedy, Severity
+from steptune.core.paste import Paste, ValueStatus
 from steptune.core.phase import Role
-from steptune.report.diagnosis_text import diagnosis_text, findings_text
+from steptune.report.diagnosis_text import diagnosis_text, findings_text, grouped, series_text
 from steptune.report.phase_rows import shown_rows
 from steptune.report.text_table import WIDTH
 
@@ -45,7 +46,8 @@ def test_a_generation_bottleneck_does_not_say_what_free_generation_leaves_twice(
 def test_numbers_stand_beside_the_line_they_were_read_on() -> None:
     text = diagnosis_text(full())
     row = next(line for line in text.splitlines() if line.startswith("train "))
-    assert "run.log:12 update_actor" in row
+    assert row.endswith(":12 update_actor")
+    assert "lines of run.log" in " ".join(text.split())
     assert "(run.log:14)" in text
 
 
@@ -109,6 +111,72 @@ def test_every_finding_shows_its_code_once_or_stands_at_the_top_too() -> None:
         expected = 2 if finding.severity is Severity.FAULT else 1
         mark = f"[{finding.code}]" if finding.kind is not FindingKind.BOTTLENECK else "1. trainer-bound"
         assert text.count(mark) == expected
+
+
+def test_what_a_log_says_without_step_times_is_named_without_numbers_of_time() -> None:
+    told = Evidence(text="57 of 178 tokens are used", origin=origin(5, "x"))
+    cause = bottleneck().model_copy(
+        update={
+            "title": "57 of 178 tokens are used",
+            "evidence": (told,),
+            "share": None,
+            "ceiling": None,
+            "remedies": (),
+        }
+    )
+    text = diagnosis_text(config_only().model_copy(update={"findings": (cause,)}))
+    assert "  what it does say: trainer-bound: 57 of 178 tokens are used" in text
+    assert "1. trainer-bound: 57 of 178 tokens are used (run.log:5)\n\n" in f"{text}\n", (
+        "the evidence is not said twice"
+    )
+
+
+def test_switches_keep_their_line_and_their_comment_stands_below() -> None:
+    answer = config_only().model_copy(update={"switch_on": ("--use-tensorboard  # " + "all the metrics " * 8,)})
+    lines = diagnosis_text(answer).splitlines()
+    at = lines.index("    --use-tensorboard")
+    assert lines[at + 1].startswith("      (all the metrics")
+    assert all(len(line) <= WIDTH for line in lines)
+
+
+def test_advice_that_only_repeats_the_switches_is_left_out() -> None:
+    line = "trainer.logger=['console','tensorboard']"
+    (lint, gap) = config_only().findings
+    told = gap.model_copy(update={"remedies": (Remedy(text="print the timers", lines=(line,)),)})
+    answer = config_only().model_copy(update={"findings": (lint, told)})
+    assert diagnosis_text(answer).count(line) == 1
+
+
+def test_metrics_are_told_from_first_to_last_and_doubted_ones_counted() -> None:
+    text = " ".join(diagnosis_text(full()).split())
+    assert (
+        "- completion length: 5000 tokens to 5300 tokens, least 5000 tokens, most 5300 tokens (run.log:10 to 13,"
+        in text
+    )
+    (series,) = full().paste.series
+    doubted = series.points[0].model_copy(update={"status": ValueStatus.IMPLAUSIBLE})
+    assert series_text(series.model_copy(update={"points": (doubted,)}), "tokens") == "1 value implausible"
+    assert series_text(series.model_copy(update={"points": (series.points[1], doubted)}), "tokens") == (
+        "5100 tokens; 1 value implausible"
+    )
+
+
+def test_a_number_is_never_parted_from_its_unit() -> None:
+    for spaces in range(60, 100):
+        cause = bottleneck().model_copy(update={"title": f"{'x' * spaces} takes 21 m 08 s of 40 % now"})
+        text = diagnosis_text(full().model_copy(update={"findings": (cause,)}))
+        assert "21 m 08 s" in text
+        assert "40 %" in text
+
+
+def test_missing_names_are_grouped() -> None:
+    assert grouped(["noise", "work.n", "phase.x", "work.m"]) == "noise, work (n, m), phase (x)"
+    assert grouped([]) == ""
+
+
+def test_nothing_recognised_is_said_with_the_number_of_lines() -> None:
+    answer = nothing().model_copy(update={"paste": Paste(paths=("a.txt",), num_lines=7)})
+    assert "unknown framework: nothing was recognised in 7 lines" in diagnosis_text(answer)
 
 
 def test_lint_alone_shows_only_its_kind() -> None:

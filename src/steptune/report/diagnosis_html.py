@@ -6,7 +6,7 @@ from steptune import __version__
 from steptune.core.finding import Diagnosis, FindingKind, Neighbour, PhaseRow
 from steptune.report.blocks import Block, Cell, Table
 from steptune.report.cells import column, muted, number, numbers, words
-from steptune.report.diagnosis_text import SECTIONS, missing_text
+from steptune.report.diagnosis_text import SECTIONS, gaps, missing_text
 from steptune.report.headline import Headline, facts_text, headline
 from steptune.report.html_blocks import block_markup
 from steptune.report.html_findings import findings_markup
@@ -155,7 +155,7 @@ def _gaps(diagnosis: Diagnosis, places: Places) -> Markup:
     return card(
         "gaps",
         "What was not said",
-        _findings(diagnosis, (FindingKind.NO_CLAIM,), places),
+        findings_markup(gaps(diagnosis), places),
         element("p", prose(missing)) if missing else joined(),
         _switches(diagnosis.switch_on if diagnosis.paste.profile is not None else ()),
     )

@@ -6,14 +6,17 @@ No colour here (see `paint`), nothing that depends on clock or machine: the same
 from collections.abc import Collection, Iterable
 
 from steptune.core.finding import Diagnosis, Finding, FindingKind, Neighbour, Severity
+from steptune.core.paste import Series, ValueStatus
 from steptune.core.profile import Profile
 from steptune.report.finding_text import evidence_text, finding_lines, remedy_lines
 from steptune.report.headline import Headline, headline, name_of
 from steptune.report.numbers import count_text, digits, estimate_text, value_text
 from steptune.report.phase_table import phase_lines
 from steptune.report.places import Places
-from steptune.report.text_page import bullet, section, to_paste, wrapped
-from steptune.report.text_table import WIDTH, plain
+from steptune.report.svg.trend import trend_text
+from steptune.report.text_page import COMMENT, bullet, section, to_paste, wrapped
+from steptune.report.text_table import WIDTH
+from steptune.report.trends import shown_series
 
 SECTIONS = (
     ("Health of the training", (FindingKind.HEALTH, FindingKind.MISMATCH)),
@@ -34,6 +37,7 @@ def diagnosis_text(diagnosis: Diagnosis) -> str:
     lines += section("What cannot help", [line for text in diagnosis.cannot_help for line in bullet(text, indent=0)])
     for title, kinds in SECTIONS:
         lines += section(title, _findings(_of(diagnosis, kinds), places))
+    lines += section("Metrics over the steps", _metrics(diagnosis, places))
     lines += section("Nearest published runs", _neighbours(diagnosis))
     lines += section("What was not said", _gaps(diagnosis, places, top))
     return "\n".join(lines) + "\n"
@@ -80,16 +84,25 @@ def _top(top: Headline, diagnosis: Diagnosis) -> list[str]:
 
 
 def _bottlenecks(diagnosis: Diagnosis, places: Places) -> list[str]:
-    causes = _of(diagnosis, (FindingKind.BOTTLENECK,))
     lines: list[str] = []
-    for rank, cause in enumerate(causes, start=1):
-        facts = [f"share {estimate_text(cause.share)}"] if cause.share is not None else []
-        facts += [f"at best a step of {estimate_text(cause.ceiling)}"] if cause.ceiling is not None else []
-        lines += wrapped(f"{rank}. {name_of(cause.code)}: {cause.title}", hang=3)
-        lines += bullet("; ".join(facts), indent=3) if facts else []
-        lines += [line for e in cause.evidence for line in bullet(evidence_text(e, places), indent=3)]
+    for rank, cause in enumerate(_of(diagnosis, (FindingKind.BOTTLENECK,)), start=1):
+        told = [e for e in cause.evidence if e.text in cause.title]
+        where = next((f" ({place})" for e in told if (place := places.of(e.origin))), "")
+        lines += wrapped(f"{rank}. {name_of(cause.code)}: {cause.title}{where}", hang=3)
+        lines += bullet(numbers, indent=3) if (numbers := _numbers(cause)) else []
+        lines += [line for e in cause.evidence if e not in told for line in bullet(evidence_text(e, places), indent=3)]
         lines += [line for r in cause.remedies for line in remedy_lines(r, indent=3, mark="=>", ceiling=cause.ceiling)]
     return lines
+
+
+def _numbers(cause: Finding) -> str:
+    """Return share and ceiling with their sources; a note that both carry is said once."""
+    share, ceiling = cause.share, cause.ceiling
+    if share is not None and ceiling is not None and share.note == ceiling.note:
+        ceiling = ceiling.model_copy(update={"note": ""})
+    facts = [f"share {estimate_text(share)}"] if share is not None else []
+    facts += [f"at best a step of {estimate_text(ceiling)}"] if ceiling is not None else []
+    return "; ".join(facts)
 
 
 def _findings(found: Iterable[Finding], places: Places) -> list[str]:
@@ -119,7 +132,7 @@ def neighbour_text(near: Neighbour) -> str:
 
 
 def _gaps(diagnosis: Diagnosis, places: Places, top: Headline) -> list[str]:
-    lines = _findings(_of(diagnosis, (FindingKind.NO_CLAIM,)), places)
+    lines = _findings(gaps(diagnosis), places)
     missing = missing_text(diagnosis.paste.profile)
     lines += wrapped(missing, hang=2) if missing else []
     if diagnosis.switch_on and top.has_timing:
@@ -127,6 +140,49 @@ def _gaps(diagnosis: Diagnosis, places: Places, top: Headline) -> list[str]:
     return lines
 
 
+def gaps(diagnosis: Diagnosis) -> list[Finding]:
+    """Return what cannot be said, without advice that only repeats the lines of `switch_on`."""
+    said = {line.partition(COMMENT)[0] for line in diagnosis.switch_on}
+    found = _of(diagnosis, (FindingKind.NO_CLAIM,))
+    return [
+        f.model_copy(update={"remedies": tuple(r for r in f.remedies if not said.issuperset(r.lines))}) for f in found
+    ]
+
+
 def missing_text(profile: Profile | None) -> str:
-    """Return what the input did not say."""
-    return plain("not stated: " + ", ".join(profile.missing)) if profile and profile.missing else ""
+    """Return what the input did not say, names of one group together.
+
+    >>> grouped(["noise", "work.group_size", "work.num_updates"])
+    'noise, work (group_size, num_updates)'
+    """
+    return f"not stated: {grouped(profile.missing)}" if profile and profile.missing else ""
+
+
+def grouped(names: Iterable[str]) -> str:
+    """Return dotted names, their last parts in brackets behind what they share."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        group, _, last = name.rpartition(".")
+        groups.setdefault(group, []).append(last)
+    alone = groups.pop("", [])
+    return ", ".join([*alone, *(f"{group} ({', '.join(parts)})" for group, parts in groups.items())])
+
+
+def _metrics(diagnosis: Diagnosis, places: Places) -> list[str]:
+    """Return the metrics that were read, from the first value to the last."""
+    lines: list[str] = []
+    for series, title, unit in shown_series(diagnosis.paste):
+        first, last = series.points[0].line, series.points[-1].line
+        where = f"{places.file(series.path)}:{first}" + (f" to {last}" if last != first else "")
+        said = series_text(series, unit)
+        lines += bullet(f"{title}: {said} ({where}, {series.key})", indent=0)
+    return lines
+
+
+def series_text(series: Series, unit: str) -> str:
+    """Return a series in words; values that cannot be true are counted, not shown."""
+    believed = [point.value for point in series.points if point.status is not ValueStatus.IMPLAUSIBLE]
+    doubted = len(series.points) - len(believed)
+    said = value_text(believed[0], unit) if len(believed) == 1 else trend_text(believed, unit)
+    parts = [said] if believed else []
+    return "; ".join([*parts, *([f"{count_text(doubted, 'value')} implausible"] if doubted else [])])

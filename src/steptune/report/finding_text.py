@@ -6,7 +6,7 @@ from steptune.report.numbers import estimate_text
 from steptune.report.places import Places
 from steptune.report.text_page import bullet, to_paste, wrapped
 
-MARKS = {Severity.FAULT: "FAULT", Severity.WARNING: "WARNING", Severity.INFO: "note"}
+MARKS = {Severity.FAULT: "FAULT", Severity.WARNING: "WARNING", Severity.INFO: "NOTE"}
 """First word of a finding, told apart without colour."""
 
 

@@ -64,6 +64,8 @@ def headline(diagnosis: Diagnosis) -> Headline:
 def facts_text(paste: Paste) -> str:
     """Return what was read: framework, steps, step time, devices."""
     parts = [" ".join(part for part in (paste.framework or "unknown framework", paste.framework_version) if part)]
+    if not (paste.profile or paste.settings or paste.series or paste.excerpts):
+        return f"{parts[0]}: nothing was recognised in {count_text(paste.num_lines, 'line')}"
     parts.append(f"{count_text(paste.num_steps_seen, 'step')} read")
     if paste.profile is not None:
         step, averaged = paste.profile.step_time, count_text(paste.profile.num_steps, "step")
@@ -89,9 +91,10 @@ def _devices(claim: DeviceClaim | None) -> list[str]:
 
 def _speed(diagnosis: Diagnosis) -> tuple[str, ...]:
     profile = diagnosis.paste.profile
-    if profile is None:
-        return ("no timing in this input: nothing is claimed about speed",)
     causes = [finding for finding in diagnosis.findings if finding.kind is FindingKind.BOTTLENECK]
+    if profile is None:
+        told = (f"what it does say: {name_of(cause.code)}: {cause.title}" for cause in causes[:1])
+        return ("no timing in this input: nothing is claimed about speed", *told)
     if not causes:
         return ("timing was read, but no bottleneck can be named from it",)
     lead = f"{name_of(causes[0].code)}: {causes[0].title}"

@@ -10,20 +10,23 @@ from collections.abc import Sequence
 from steptune.core.estimate import Source
 from steptune.core.finding import Diagnosis, PhaseRow
 from steptune.core.phase import Phase, is_child
-from steptune.core.profile import Profile
+from steptune.core.profile import Origin, Profile
 from steptune.report.numbers import digits, value_text
 from steptune.report.phase_rows import is_merged, row_name, row_origin, shown_rows
 from steptune.report.places import Places
 from steptune.report.text_page import wrapped
 from steptune.report.text_table import WIDTH, plain
 
-BAR = 16
+BAR = 14
 """Characters of a full bar: the whole wall time of the role."""
 
 NAME = 30
 """Characters of the widest name before it is cut."""
 
-HEADS = ("", "per step", "share", "s/1k tok", "if free", "", "as logged")
+HEADS = ("", "per step", "share", "s/1k tok", "if free", "", "read at")
+
+SMALL_FRAC = 0.001
+"""Part of the step below which a row's own numbers only take room: a thousandth cannot be the reason."""
 
 NUMBERS = (1, 2, 3, 4)
 """Columns that are right-aligned."""
@@ -36,10 +39,21 @@ def phase_lines(diagnosis: Diagnosis, places: Places) -> list[str]:
         return []
     profile = diagnosis.paste.profile
     merged = is_merged(diagnosis)
-    table = [HEADS, *(_cells(row, places.of(row_origin(profile, row)), indent=0 if merged else 2) for row in rows)]
-    head, *lines = _aligned(table)
+    origins = [row_origin(profile, row) for row in rows]
+    files = {origin.path for origin in origins if origin is not None}
+    named = [_place(origin, places, is_only_file=len(files) == 1) for origin in origins]
+    cells = [_cells(row, place, indent=0 if merged else 2) for row, place in zip(rows, named, strict=True)]
+    head, *lines = _aligned([HEADS, *cells])
     drawn = lines if merged else _under_roles(profile, rows, lines)
-    return [head, *drawn, *_legend(rows, merged=merged)]
+    only = f"; lines of {places.file(next(iter(files)))}" if len(files) == 1 else ""
+    return [head, *drawn, *_legend(rows, only, merged=merged)]
+
+
+def _place(origin: Origin | None, places: Places, *, is_only_file: bool) -> str:
+    """Return where a row was read; the one file that all rows come from is named below the table."""
+    if origin is None or not is_only_file or origin.line < 1:
+        return places.of(origin)
+    return f":{origin.line}"
 
 
 def _under_roles(profile: Profile | None, rows: Sequence[PhaseRow], lines: Sequence[str]) -> list[str]:
@@ -63,12 +77,13 @@ def _role(profile: Profile | None, row: PhaseRow) -> str:
 def _cells(row: PhaseRow, place: str, indent: int) -> tuple[str, ...]:
     name = plain(f"{' ' * indent}{'  ' if is_child(row.phase) else ''}{row_name(row)}")
     short_key = row.key.rsplit("/", 1)[-1]
+    is_small = abs(row.share) < SMALL_FRAC
     return (
         name if len(name) <= NAME else name[: NAME - 1] + "…",
         value_text(row.seconds.value, row.seconds.unit) + ("*" if row.seconds.source is Source.DERIVED else ""),
-        value_text(row.share, "frac"),
-        "" if row.s_per_1k_tokens is None else digits(row.s_per_1k_tokens),
-        "" if row.if_free is None else value_text(row.if_free.value, row.if_free.unit),
+        "< 0.1 %" if is_small else value_text(row.share, "frac"),
+        "" if row.s_per_1k_tokens is None or is_small else digits(row.s_per_1k_tokens),
+        "" if row.if_free is None or is_small else value_text(row.if_free.value, row.if_free.unit),
         _bar(row),
         plain(" ".join(part for part in (place, short_key) if part)),
     )
@@ -102,12 +117,12 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(parts).rstrip()
 
 
-def _legend(rows: Sequence[PhaseRow], *, merged: bool) -> list[str]:
+def _legend(rows: Sequence[PhaseRow], only: str, *, merged: bool) -> list[str]:
     marks = {"#": "busy", "/": "waiting", ".": "unattributed"}
     drawn = {_glyph(row) for row in rows}
     bar = ", ".join(f"{glyph} {name}" for glyph, name in marks.items() if glyph in drawn)
     full = "the whole step" if merged else "the role's whole step"
     derived = "; * derived, else as logged" if any(r.seconds.source is Source.DERIVED for r in rows) else ""
-    first = f"bar: {bar}, full width is {full}{derived}"
+    first = f"bar: {bar}, full width is {full}{derived}{only}"
     free = "if free: step time if the row took nothing, everything else as it is (derived)"
     return [*wrapped(first, hang=2), *([free] if any(row.if_free is not None for row in rows) else [])]

@@ -6,6 +6,9 @@ from steptune.report.svg.trend import draw_trend
 
 SHOWN = {
     "step_time": ("step time", "s"),
+    "tokens_per_device_s": ("tokens per device-second", "1"),
+    "effective_tokens_per_device_s": ("effective tokens per device-second", "1"),
+    "mfu": ("model FLOP utilisation", "frac"),
     "reward": ("reward", "1"),
     "entropy": ("entropy", "nat"),
     "completion_mean": ("completion length", "tokens"),
@@ -28,12 +31,18 @@ MAX_POINTS = 400
 """Points drawn: more than the pixels of a row; of longer series every k-th is kept, the last always."""
 
 
+def shown_series(paste: Paste) -> list[tuple[Series, str, str]]:
+    """Return the series worth showing with their title and unit, in reading order."""
+    return [
+        (series, *SHOWN[name]) for name in SHOWN for series in paste.series if series.name == name and series.points
+    ]
+
+
 def trends(paste: Paste) -> Markup:
     """Return the drawn metrics, or nothing where no metric has `MIN_POINTS`."""
-    held = [(series, *SHOWN[series.name]) for name in SHOWN for series in paste.series if series.name == name]
     rows = [
         draw_trend(title, _thinned(series), unit, series.key)
-        for series, title, unit in held
+        for series, title, unit in shown_series(paste)
         if len(series.points) >= MIN_POINTS
     ]
     if not rows:
