@@ -178,6 +178,15 @@ def test_rewards_of_other_steps_are_not_compared(job: Any) -> None:
     assert not codes(said) & {"health/reward_jump", "health/reward_drop"}
 
 
+def test_work_left_to_the_default_is_declared_too(job: Any) -> None:
+    # verl samples one answer a prompt unless told otherwise
+    common = {"trainer.n_gpus_per_node": 8, "actor_rollout_ref.model.path": "m", "data.max_response_length": 512}
+    a = job(STEADY, TOKENS, prompts=64, group=8, settings=common)
+    said = compare(a, job(FAST, TOKENS, prompts=64, settings=common))
+    assert [(one.what, one.a, one.b) for one in said.work if one.is_declared] == [("group size", 8.0, 1.0)]
+    assert said.verdict is SpeedVerdict.NO_PROOF
+
+
 def test_a_regression_names_the_phases_that_moved(job: Any) -> None:
     # N13: 70B Megatron against its rerun: refit 14 -> 26 s of 147 -> 178 s
     blog = job([147.0], phases={"weight_sync": 14.0, "train": 28.0, "rollout": 84.0, "old_logprob": 18.0})
@@ -210,6 +219,16 @@ def test_another_version_with_the_same_settings_is_an_upgrade(job: Any) -> None:
     assert said.versions == ("verl 0.6.1", "verl 0.7.0")
     (upgrade,) = (f for f in said.findings if f.code == "compare/upgrade")
     assert "same settings" in upgrade.title
+
+
+def test_an_upgrade_names_the_keys_that_changed_their_meaning(job: Any) -> None:
+    old = {"ref_num_nodes": 4, "data.train_batch_size": 8}
+    pastes = [
+        job(STEADY, version=version, settings=old).model_copy(update={"framework": "openrlhf"})
+        for version in ("0.9.0", "0.10.2")
+    ]
+    (upgrade,) = (f for f in compare(*pastes).findings if f.code == "compare/upgrade")
+    assert any(evidence.text.startswith("ref_num_nodes renamed") for evidence in upgrade.evidence)
 
 
 def test_twice_the_devices_are_no_speed_up(job: Any) -> None:

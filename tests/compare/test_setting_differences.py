@@ -2,7 +2,8 @@ from typing import Any
 
 import pytest
 
-from steptune.compare.differences import is_partial, levers, setting_differences, touch_rows, touches
+from steptune.compare.defaults import default_of
+from steptune.compare.differences import as_text, is_partial, levers, setting_differences, touch_rows, touches
 from steptune.compare.side import side_of
 
 
@@ -56,6 +57,31 @@ def test_a_key_on_one_side_only_stands_against_the_default(job: Any) -> None:
     a, b = side_of(job(settings=whole), "A"), side_of(job(settings={**whole, "rollout.fp8": True}), "B")
     (found,) = setting_differences(a, b)
     assert (found.a, found.a_is_default, found.b, found.b_is_default) == (None, True, True, False)
+
+
+def test_a_key_set_to_its_known_default_is_no_difference(job: Any) -> None:
+    common = {"data.train_batch_size": 64, "actor_rollout_ref.rollout.name": "vllm"}
+    said = {**common, "actor_rollout_ref.rollout.free_cache_engine": True}
+    assert differences(job, common, said) == {}
+    off = {**common, "actor_rollout_ref.rollout.free_cache_engine": False}
+    a, b = side_of(job(settings=common), "A"), side_of(job(settings=off), "B")
+    (found,) = setting_differences(a, b)
+    assert (found.a, found.a_is_default, found.b) == (True, True, False)
+    assert as_text(found) == "actor_rollout_ref.rollout.free_cache_engine True (default) -> False"
+
+
+def test_the_table_of_knobs_comes_before_the_patterns() -> None:
+    key = "actor_rollout_ref.rollout.tensor_model_parallel_size"
+    assert touches(key) == "precision"
+    assert touches(key, "verl") == "none"
+
+
+def test_a_computed_default_is_unknown() -> None:
+    assert default_of("verl", "actor_rollout_ref.rollout.free_cache_engine") == (True, True)
+    assert default_of("verl", "no.such.key") == (False, None)
+    assert default_of(None, "data.train_batch_size") == (False, None)
+    known, value = default_of("verl", "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu")
+    assert (known, value) == (False, None)
 
 
 def test_a_partial_configuration_is_silent_on_what_it_leaves_out(job: Any) -> None:

@@ -1,5 +1,6 @@
 """Why a difference may not be credited: a changed algorithm, two levers at once, another version, half a config."""
 
+from steptune.compare.defaults import changed_keys
 from steptune.compare.differences import as_text, is_partial, levers
 from steptune.compare.judge import percent
 from steptune.compare.measure import Measure
@@ -8,6 +9,7 @@ from steptune.compare.work import Work, work_text
 from steptune.core.comparison import SettingDifference
 from steptune.core.estimate import Estimate
 from steptune.core.finding import Evidence, Finding, FindingKind, Remedy, Severity
+from steptune.published.misnomers import misnomers
 
 MAX_LISTED = 8
 """Settings listed in one finding."""
@@ -56,12 +58,19 @@ def upgrade(a: Side, b: Side, settings: tuple[SettingDifference, ...]) -> Findin
     if versions[0] is None or versions[1] is None or versions[0] == versions[1]:
         return None
     same = "with the same settings" if not settings else f"and {len(settings)} setting(s)"
+    changed = changed_keys(a.paste.framework, {**a.settings, **b.settings})[:MAX_LISTED]
+    logged = {series.key for side in (a, b) for series in side.paste.series}
+    misread = [one for one in misnomers() if one.framework in (a.paste.framework, "any") and one.key in logged]
     return Finding(
         code="compare/upgrade",
         kind=FindingKind.NO_CLAIM,
         severity=Severity.WARNING,
         title=f"The framework's version differs ({versions[0]} -> {versions[1]}) {same}",
-        evidence=(Evidence(text="defaults and the meaning of metrics may have changed although no setting did"),),
+        evidence=(
+            Evidence(text="defaults and the meaning of metrics may have changed although no setting did"),
+            *(Evidence(text=f"{one.old} {one.kind}: {one.what} (since {one.since or 'unknown'})") for one in changed),
+            *(Evidence(text=f"{one.key} {one.meaning}") for one in misread),
+        ),
         remedies=(
             Remedy(
                 text="First compare the two effective configurations that the framework prints at start, the engine's "

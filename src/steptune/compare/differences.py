@@ -10,6 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import cast
 
+from steptune.compare.defaults import default_of, knob_effect
 from steptune.compare.side import Side
 from steptune.core.comparison import SettingDifference
 from steptune.core.paste import Setting, SettingValue
@@ -45,10 +46,14 @@ def touch_rows() -> tuple[Touch, ...]:
 
 
 @cache
-def touches(key: str) -> str:
-    """Return what the setting ``key`` may change besides speed, or ``bookkeeping``."""
+def touches(key: str, framework: str | None = None) -> str:
+    """Return what the setting ``key`` may change besides speed, or ``bookkeeping``.
+
+    The framework's table of knobs comes before the patterns, except for bookkeeping.
+    """
     lowered = key.replace("-", "_").lower()
-    return next((row.effect for row in touch_rows() if re.search(row.pattern, lowered)), UNKNOWN)
+    by_name = next((row.effect for row in touch_rows() if re.search(row.pattern, lowered)), UNKNOWN)
+    return by_name if by_name == BOOKKEEPING else knob_effect(framework, key) or by_name
 
 
 def is_partial(side: Side, other: Side) -> bool:
@@ -63,14 +68,16 @@ def setting_differences(a: Side, b: Side) -> tuple[SettingDifference, ...]:
     if not a.settings or not b.settings:
         return ()
     a_partial, b_partial = is_partial(a, b), is_partial(b, a)
+    framework = a.paste.framework or b.paste.framework
     found: list[SettingDifference] = []
     for key in dict.fromkeys((*a.settings, *b.settings)):
         mine, theirs = a.settings.get(key), b.settings.get(key)
         if (mine is None and a_partial) or (theirs is None and b_partial):
             continue
-        effect = touches(key)
-        if effect != BOOKKEEPING and not _is_equal(mine, theirs):
-            found.append(_difference(key, mine, theirs, effect))
+        effect = touches(key, framework)
+        difference = _difference(key, mine, theirs, framework, effect)
+        if effect != BOOKKEEPING and not _is_equal(difference):
+            found.append(difference)
     return tuple(sorted(found, key=lambda one: (one.touches != "algorithm", one.touches == UNKNOWN)))
 
 
@@ -80,34 +87,41 @@ def levers(differences: tuple[SettingDifference, ...]) -> tuple[SettingDifferenc
 
 
 def as_text(difference: SettingDifference) -> str:
-    """Return ``rollout.n 5 -> 4``."""
-    a = "default" if difference.a_is_default else _plain(difference.a)
-    b = "default" if difference.b_is_default else _plain(difference.b)
+    """Return ``rollout.n 5 -> 4``, with ``(default)`` behind what is not set."""
+    a = _worded(difference.a, is_default=difference.a_is_default)
+    b = _worded(difference.b, is_default=difference.b_is_default)
     return f"{difference.key} {a} -> {b}"
 
 
-def _difference(key: str, a: Setting | None, b: Setting | None, effect: str) -> SettingDifference:
+def _worded(value: SettingValue, *, is_default: bool) -> str:
+    if not is_default:
+        return _plain(value)
+    return "default" if value is None else f"{_plain(value)} (default)"
+
+
+def _difference(
+    key: str, a: Setting | None, b: Setting | None, framework: str | None, effect: str
+) -> SettingDifference:
     stated = a or b
     return SettingDifference(
         key=stated.key if stated is not None else key,
-        a=_shown(a),
-        b=_shown(b),
+        a=_shown(a, framework, key),
+        b=_shown(b, framework, key),
         a_is_default=a is None,
         b_is_default=b is None,
         touches=effect,
     )
 
 
-def _shown(setting: Setting | None) -> SettingValue:
+def _shown(setting: Setting | None, framework: str | None, key: str) -> SettingValue:
     if setting is None:
-        return None
+        return default_of(framework, key)[1]
     return setting.value if setting.is_resolved else setting.text
 
 
-def _is_equal(a: Setting | None, b: Setting | None) -> bool:
-    if a is None or b is None:
-        return False
-    return _canonical(_shown(a)) == _canonical(_shown(b))
+def _is_equal(difference: SettingDifference) -> bool:
+    """An unknown default (None) equals nothing but a setting that is null itself."""
+    return _canonical(difference.a) == _canonical(difference.b)
 
 
 def _canonical(value: SettingValue) -> object:

@@ -7,6 +7,8 @@ are compared too, so that a config that belongs to another run does not pass for
 from dataclasses import dataclass
 from typing import Literal, final
 
+from steptune.compare.defaults import default_of
+from steptune.compare.differences import is_partial
 from steptune.compare.side import Side
 from steptune.core.comparison import WorkDifference
 from steptune.published.declared import Concept
@@ -91,10 +93,23 @@ def _agree(a: float | None, b: float | None) -> bool | None:
 
 
 def _declared(a: Side, b: Side, concept: Concept, what: str, unit: str) -> WorkDifference | None:
-    values = _value(a, concept), _value(b, concept)
-    if values[0] is None or values[1] is None:
+    mine, theirs = _value(a, concept), _value(b, concept)
+    if mine is None and theirs is not None:
+        mine = _default(a, b, concept)
+    elif theirs is None and mine is not None:
+        theirs = _default(b, a, concept)
+    if mine is None or theirs is None:
         return None
-    return WorkDifference(what=what, a=values[0], b=values[1], unit=unit, is_declared=True)
+    return WorkDifference(what=what, a=mine, b=theirs, unit=unit, is_declared=True)
+
+
+def _default(side: Side, other: Side, concept: Concept) -> float | None:
+    """Return what ``side`` has by default where ``other`` sets the key; None for half a configuration."""
+    setting = other.setting(concept)
+    if setting is None or not side.settings or is_partial(side, other):
+        return None
+    known, value = default_of(side.paste.framework or other.paste.framework, setting.key)
+    return float(value) if known and isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _value(side: Side, concept: Concept) -> float | None:
