@@ -9,6 +9,7 @@ from steptune.core.finding import Evidence, Finding, FindingKind, Remedy, Severi
 from steptune.core.paste import Excerpt, ExcerptKind, Paste
 from steptune.diagnose.job import Job
 from steptune.diagnose.settling import ramp_up
+from steptune.diagnose.tables import has_times, tables
 from steptune.published.switches import switches
 
 WARMUP_STEPS = 2
@@ -22,7 +23,7 @@ def no_claims(job: Job) -> list[Finding]:
     paste = job.paste
     if is_empty(paste):
         return [_finding("no_data", "Nothing here could be read: no steps, no configuration, no error text")]
-    found = [_framework(paste), _timing(paste), *_steps(job), _reward(job)]
+    found = [_framework(paste), _timing(paste), *_steps(job), _reward(job), _unresolved(paste)]
     return [finding for finding in found if finding is not None]
 
 
@@ -48,14 +49,24 @@ def _timing(paste: Paste) -> Finding | None:
     if paste.profile is not None and paste.profile.roles:
         return None
     bars = [e for e in paste.excerpts if e.kind is ExcerptKind.PROGRESS]
-    partial = bars or [s for s in paste.series if s.name in ("step_time", "rollout_time") or "time" in s.name]
+    in_table = [row for table in tables(paste) if has_times(table) for row in table.rows]
+    partial = (
+        bars or in_table or [s for s in paste.series if s.name in ("step_time", "rollout_time") or "time" in s.name]
+    )
     lines = tuple(s.line for s in switches(paste.framework or ""))
     remedy = (Remedy(text="print the timers of the phases, then paste ten steps", lines=lines),) if lines else ()
     if paste.profile is not None or partial:
-        what = "a progress bar" if bars else "one timer of the step"
+        what = "a progress bar" if bars else "a hand-made table" if in_table else "one timer of the step"
         title = f"Only {what} gives time: how long a step takes is an estimate, where it goes cannot be said"
         return _finding("partial_timing", title, evidence=_seen(bars), remedies=remedy)
-    return _finding("no_timing", "No timing in the input: no bottleneck can be named", remedies=remedy)
+    return _finding(
+        "no_timing", f"No timing in the input{_reached(paste)}: no bottleneck can be named", remedies=remedy
+    )
+
+
+def _reached(paste: Paste) -> str:
+    steps = [p.step for s in paste.series for p in s.points if p.step is not None]
+    return f" (the log reaches step {max(steps)})" if steps else ""
 
 
 def _steps(job: Job) -> list[Finding | None]:
@@ -88,6 +99,18 @@ def _reward(job: Job) -> Finding | None:
     return _finding(
         "no_reward", "No reward in the log: whether a change keeps it cannot be checked, so none can be accepted"
     )
+
+
+def _unresolved(paste: Paste) -> Finding | None:
+    """Settings whose value is only a formula here: nothing may be concluded from them."""
+    open_settings = [s for s in paste.settings if not s.is_resolved]
+    if not open_settings:
+        return None
+    names = ", ".join(f"`{s.key}={s.text}`" for s in open_settings[:3])
+    more = f" and {len(open_settings) - 3} more" if len(open_settings) > 3 else ""
+    title = f"Values that stay unresolved in this input are not judged: {names}{more}"
+    facts = tuple(Evidence(text=f"{s.key}={s.text}", origin=s.origin) for s in open_settings[:3])
+    return _finding("unresolved_settings", title, evidence=facts)
 
 
 def _has_reward(job: Job) -> bool:

@@ -17,6 +17,7 @@ from steptune.diagnose.mismatch import mismatch
 from steptune.diagnose.neighbours import neighbours
 from steptune.diagnose.no_claim import no_claims, switch_on
 from steptune.diagnose.phase_table import phase_table
+from steptune.diagnose.table_findings import table_findings
 
 
 def diagnose_paste(paste: Paste) -> Diagnosis:
@@ -40,7 +41,7 @@ def diagnose_paste(paste: Paste) -> Diagnosis:
 
 def _others(job: Job) -> list[Finding]:
     of_runs = [finding for finding in (reward_differs(job), two_changes(job)) if finding is not None]
-    return [*health(job), *mismatch(job), *implausible(job), *of_runs]
+    return [*health(job), *mismatch(job), *implausible(job), *of_runs, *table_findings(job)]
 
 
 def _rank(finding: Finding) -> tuple[int, float]:

@@ -36,13 +36,31 @@ def remedies(
         ceiling.model_copy(update={"note": "ceiling: no change against this cause can do better"}) if ceiling else None
     )
     offered: list[Remedy] = []
+    unvalued: list[Remedy] = []
     for move in moves(_dialect(job), kind):
-        changes = [] if present & set(move.not_with) else _changes(job, move)
+        if present & set(move.not_with):
+            continue
+        changes = _changes(job, move)
         if changes:
             text = f"{move.text}{_now(job, move)}{_LABELS[move.touches]}"
             lines = config_lines(job, changes)
             offered.append(Remedy(text=text, lines=lines, step_time=best, source=move.source))
-    return tuple(offered[:MAX_REMEDIES])
+        elif hint := _without_value(job, move):
+            unvalued.append(
+                Remedy(text=f"{move.text}: {hint}{_LABELS[move.touches]}", step_time=best, source=move.source)
+            )
+    return tuple([*offered, *unvalued][:MAX_REMEDIES])
+
+
+def _without_value(job: Job, move: Move) -> str:
+    """What to do where the value in force is not in the input, for moves that depend on it alone; else empty."""
+    words = {"*": "raise", "+": "raise", "/": "lower"}
+    if move.needs is not None or any(step.op not in words or step.default for step in move.steps):
+        return ""
+    known = [job.settings.get(normal_key(step.key)) for step in move.steps]
+    if any(setting is not None and setting.is_resolved for setting in known):
+        return ""
+    return " and ".join(f"{words[step.op]} `{step.key}` (its value is not in this input)" for step in move.steps)
 
 
 def _dialect(job: Job) -> str:
