@@ -24,8 +24,11 @@ class StepCollector:
     steps: dict[int, StepBuilder] = field(default_factory=dict[int, StepBuilder])
     newest: int = -1
 
-    def put(self, number: int, found: Sequence[Reading | Dropped]) -> Iterator[StepRecord]:
-        """Add one actor's record of step ``number``; yield the steps it closes."""
+    def put(self, number: int, found: Sequence[Reading | Dropped], *, is_stated: bool = True) -> Iterator[StepRecord]:
+        """Add one actor's record of step ``number``; yield the steps it closes.
+
+        A number that the log does not state is where the record is kept, not what the step is called.
+        """
         held = self.steps.get(number)
         is_repeated = held is not None and any(held.holds(item.key) for item in found)
         if number < self.newest - MAX_OPEN_STEPS or (is_repeated and number < self.newest):
@@ -34,7 +37,7 @@ class StepCollector:
         if is_repeated:
             return
         if held is None:
-            held = self.steps.setdefault(number, StepBuilder(path=self.path, number=number))
+            held = self.steps.setdefault(number, StepBuilder(path=self.path, number=number if is_stated else None))
         add(held, found)
         self.newest = max(self.newest, number)
         while len(self.steps) > MAX_OPEN_STEPS:

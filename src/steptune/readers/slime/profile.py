@@ -36,7 +36,7 @@ _TRAINER = (
     Timer(key="perf/data_preprocess_time", phase=f"{Phase.UNATTRIBUTED}/data_preprocess", worker=Role.TRAINER),
 )
 EXPOSED_KEY = "perf/train_wait_time less weight update and mode switch"
-"""What the trainer of an asynchronous job waits for samples: derived, no log prints it."""
+"""What the trainer waits for samples, where the rollout runs beside it or is not logged: derived, no log prints it."""
 
 _WHOLE_TRAINING = Timer(key="perf/train_time", phase=Phase.TRAIN, worker=Role.TRAINER)
 """Log-probs, advantages and training together: booked only where its parts are not printed."""
@@ -51,6 +51,7 @@ _PRINTED_WAIT = Timer(
 _OTHERS_IN_WAIT = ("perf/update_weights_time", "perf/sleep_time", "perf/wake_up_time", "perf/data_preprocess_time")
 _ROLLOUT = Timer(key=_ROLLOUT_KEY, phase=Phase.ROLLOUT, worker=Role.ROLLOUT)
 _ASYNC_NOTE = "`rollout_time` runs beside training and is no part of the step: only the wait of the trainer is"
+_ALONE_NOTE = "the rollout manager's `rollout_time` is not in this log: of the rollout only the trainer's wait is known"
 _TOKENS_NOTE = (
     "`tokens_per_gpu_per_sec` counts response tokens over the rollout only; `effective_` leaves out what tools and "
     "environments wrote"
@@ -61,14 +62,16 @@ def to_reading(records: Sequence[StepRecord], facts: JobFacts) -> LogReading | N
     """Return the profile and its notes; None when no step has the trainer's times."""
     step_key = STEP_KEY if any(STEP_KEY in record.readings for record in records) else OLD_STEP_KEY
     is_async = facts.trainer == "trainasync" or any(_overlaps(record) for record in records)
+    has_rollout = any(_ROLLOUT_KEY in record.readings for record in records if step_key in record.readings)
+    is_alone = is_async or not has_rollout
     has_parts = any(key in record.readings for record in records for key in _PART_KEYS)
     whole = () if has_parts else (_WHOLE_TRAINING,)
     meaning = MeanStep(
         framework="slime",
         step_key=step_key,
-        timers=(*((_EXPOSED, _PRINTED_WAIT) if is_async else (_ROLLOUT,)), *_TRAINER, *whole),
+        timers=(*((_EXPOSED, _PRINTED_WAIT) if is_alone else (_ROLLOUT,)), *_TRAINER, *whole),
         derived=(EXPOSED_KEY,),
-        clock=(Role.TRAINER,) if is_async else (Role.TRAINER, Role.ROLLOUT),
+        clock=(Role.TRAINER,) if is_alone else (Role.TRAINER, Role.ROLLOUT),
         other_clocks=_rollout_clock if is_async else no_roles,
         schedule="async" if is_async else "sync",
         placement=_placement(facts, is_async=is_async),
@@ -78,9 +81,9 @@ def to_reading(records: Sequence[StepRecord], facts: JobFacts) -> LogReading | N
             group=("n_samples_per_prompt", "n-samples-per-prompt"),
             max_completion=("rollout_max_response_len", "rollout-max-response-len"),
         ),
-        notes=(_TOKENS_NOTE, *((_ASYNC_NOTE,) if is_async else ())),
+        notes=(_TOKENS_NOTE, _ASYNC_NOTE) if is_async else (_TOKENS_NOTE,) if has_rollout else (_ALONE_NOTE,),
     )
-    return read_mean_step([_with_exposed_wait(r) for r in records] if is_async else records, facts, meaning)
+    return read_mean_step([_with_exposed_wait(r) for r in records] if is_alone else records, facts, meaning)
 
 
 def _overlaps(record: StepRecord) -> bool:

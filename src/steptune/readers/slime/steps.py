@@ -51,6 +51,8 @@ class _Reader:
     """Kind and number of the open record."""
     rollout: int = 0
     """The rollout that is trained on."""
+    is_stated: bool = False
+    """Whether a line said which rollout that is."""
 
     def feed(self, line: Line) -> Iterator[StepRecord]:
         """Take one row; yield the steps it closes."""
@@ -64,7 +66,7 @@ class _Reader:
         elif _ASSIGNED_HEAD.search(line.text):
             yield from self.collector.put(self.rollout, list(_assigned(line)))
         elif _LOOSE.match(line.text):
-            yield from self._put("perf", self.rollout, DictText.of(line))
+            yield from self._put("loose", self.rollout, DictText.of(line))
         if self.open_record is not None and self.open_record.is_closed:
             yield from self._close()
 
@@ -81,8 +83,10 @@ class _Reader:
     def _put(self, what: str, number: int, record: DictText) -> Iterator[StepRecord]:
         if what == "rollout":
             self.rollout = number
+        self.is_stated = self.is_stated or what in ("perf", "rollout")
         if what != "eval":
-            yield from self.collector.put(self.rollout if what == "step" else number, list(read_pairs(record)))
+            at = self.rollout if what == "step" else number
+            yield from self.collector.put(at, list(read_pairs(record)), is_stated=self.is_stated)
 
 
 def _assigned(line: Line) -> Iterator[Reading]:

@@ -62,6 +62,8 @@ class _Reader:
         start = _DICT.search(line.text)
         for bar in find_bars(line.text):
             yield from self._close_dict()
+            if start is not None and bar.start < start.start() and self.has_metrics:
+                yield from self._turn()  # this bar leads in the dict that follows on its line
             yield from self._advance(bar, line)
         if _DEEPSPEED.search(line.text):
             yield from self._close_dict()

@@ -1,0 +1,1 @@
+"""Makes `reader_logs` and `fixture_steps` importable from the folders below."""

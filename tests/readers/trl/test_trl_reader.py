@@ -1,0 +1,95 @@
+import pytest
+from fixture_steps import booked, paste_of, points, profile_in, steps_in, steps_of
+
+from steptune.core.estimate import Source
+from steptune.core.phase import Role, SpanKind
+from steptune.readers.facts import JobFacts
+from steptune.readers.trl.keys import normal_key
+from steptune.readers.trl.profile import to_reading
+
+
+def test_three_generations_of_notation_give_the_same_quantities() -> None:
+    paste = paste_of("trl_three_styles.txt")
+    assert paste.framework == "trl"
+    assert points(paste, "completion_mean") == [(17, 134.934765625, 3), (None, 719.1, 4), (15, 26.84, 5)]
+    assert [value for _, value, _ in points(paste, "clipped_frac")] == [0.08203125, 0.775, 0.0]
+    assert [value for _, value, _ in points(paste, "reward")] == [1.131640625, 0.2875, 0.05687]
+    assert points(paste, "zero_std_frac") == [(None, 0.0, 4), (15, 0.25, 5)]
+
+
+def test_a_bar_gives_a_step_time_series_but_no_profile() -> None:
+    paste = paste_of("trl_open_r1.txt")
+    assert paste.framework == "trl"
+    assert paste.profile is None
+    assert points(paste, "step_time") == [(1, 281.24, 4)]
+    assert points(paste, "completion_mean") == [(1, 827.9754867553711, 3)]
+    assert points(paste, "loss") == [(1, 0.0, 3)]
+
+
+def test_deepspeed_timers_are_training_and_the_bar_is_a_derived_step() -> None:
+    paste = paste_of("trl_deepspeed.txt")
+    profile = profile_in(paste)
+    assert (profile.step_time.value, profile.step_time.source) == (379.99, Source.DERIVED)
+    # 114577.10 + 117430.12 + 105.42 ms
+    assert booked(profile, Role.TRAINER)[("train", SpanKind.BUSY)] == pytest.approx(232.113, abs=2e-3)
+    assert profile.role(Role.ROLLOUT) is None
+    assert points(paste, "fwd") == [(3, 114.5771, 13)]
+    assert any("mixes steps that generate" in note.text for note in paste.notes)
+
+
+def test_a_record_cut_inside_a_key_keeps_what_is_whole() -> None:
+    [step] = steps_of("trl", "trl_deepspeed.txt")
+    assert step.value("loss") == -0.0684
+    assert step.value("grad_norm") is None
+
+
+def test_step_time_gives_a_profile_without_phases_and_a_bar_leads_in_its_own_dict() -> None:
+    paste = paste_of("trl_step_time.txt")
+    assert points(paste, "step_time") == [(None, 12.05, 3), (9, 17.3, 4)]
+    profile = profile_in(paste)
+    assert profile.step_time.value == pytest.approx((12.05 + 17.3) / 2)
+    assert booked(profile, Role.TRAINER) == {}
+    assert profile.health.mixed_groups_frac == pytest.approx(1 - (0 + 0.75) / 2)
+
+
+def test_a_dict_wrapped_at_80_columns_is_read_whole_with_its_lines() -> None:
+    paste = paste_of("trl_wrapped.txt")
+    assert points(paste, "completion_mean") == [(51, 29.0, 4)]
+    assert points(paste, "reward") == [(51, 0.8279, 9)]
+    assert points(paste, "kl_ref") == [(51, 1.098, 11)]
+
+
+def test_the_summary_of_the_run_is_no_step() -> None:
+    paste = paste_of("trl_unsloth.txt")
+    assert paste.framework == "trl"
+    assert paste.get_series("train_loss") is None
+    assert [value for _, value, _ in points(paste, "reward")] == [0.065]
+
+
+def test_a_bar_of_something_else_is_no_step() -> None:
+    other = "Processed prompts: 100%|███| 64/64 [00:12<00:00,  5.11it/s]\n"
+    [step] = steps_in("trl", other + "  1%|   | 2/200 [00:40<1:04:17, 20.20s/it]\n" + other)
+    assert (step.number, step.value("s/it")) == (2, 20.2)
+
+
+def test_profiling_times_are_booked_only_where_one_call_is_one_step() -> None:
+    text = "{'loss': 0.1, 'step_time': 30.0, 'profiling/vLLM.generate': 12.0, 'profiling/compute_loss': 4.0, 'x': 1}\n"
+    [step] = steps_in("trl", text)
+    reading = to_reading([step], JobFacts(version=None, settings={}))
+    assert reading is not None
+    trainer = booked(reading.profile, Role.TRAINER)
+    assert trainer[("rollout", SpanKind.EXPOSED_WAIT)] == 12.0
+    assert trainer[("unattributed/compute_loss", SpanKind.BUSY)] == 4.0
+    assert booked(reading.profile, Role.ROLLOUT)[("rollout", SpanKind.BUSY)] == 12.0
+
+
+@pytest.mark.parametrize(
+    ("key", "normal"),
+    [
+        ("train/reward", "reward"),
+        ("profiling/Time taken: _UnslothGRPOTrainer.transformers.generate", "profiling/transformers.generate"),
+        ("train/rewards/format/mean", "rewards/format/mean"),
+    ],
+)
+def test_keys_of_metrics_files_are_the_console_keys(key: str, normal: str) -> None:
+    assert normal_key(key) == normal
