@@ -92,7 +92,7 @@ def test_ceilings_float_from_the_free_step_to_today() -> None:
     assert [(bar.label, bar.start, bar.end) for bar in bars.bars] == [
         ("a step today", 0.0, 18837.0),
         ("no train", 2054.0, 18837.0),
-        ("no rollout", 17627.0, 18837.0),
+        ("no waits for rollout", 17627.0, 18837.0),
         ("no old_logprob", 18417.0, 18837.0),
     ]
     assert ceilings(nothing()) is None

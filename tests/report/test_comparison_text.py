@@ -31,7 +31,7 @@ def test_work_that_was_asked_for_comes_before_work_that_came_out() -> None:
 def test_settings_that_change_the_training_come_first() -> None:
     text = comparison_text(less_work())
     assert text.index("rollout.n") < text.index("rollout.gpu_memory_utilization") < text.index("rollout.logger")
-    assert "algorithm: another training" in text
+    assert "algorithm: not a speed-up" in text
     assert "[console,true] (default)" in text
 
 

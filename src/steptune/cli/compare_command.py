@@ -13,17 +13,19 @@ def run(args: argparse.Namespace) -> int:
     """Print the comparison; exit 3 when B is slower."""
     from steptune.report.answer_json import answer_json
     from steptune.report.comparison_text import comparison_text
+    from steptune.report.redact import redact_text
 
     names_a, names_b = split_list(args.a), split_list(args.b)
     check_stdin(names_a + names_b)
     with input_files(names_a) as paths_a, input_files(names_b) as paths_b:
         found = presentable(comparison(paths_a, paths_b))
+    name_a, name_b = redact_text(args.a), redact_text(args.b)
     if args.html:
         from steptune.report.comparison_html import comparison_html
 
-        write_page(Path(args.html), comparison_html(found, args.a, args.b))
+        write_page(Path(args.html), comparison_html(found, name_a, name_b))
     if args.json:
         print_plain(answer_json(found))
     else:
-        print_text(comparison_text(found, args.a, args.b))
+        print_text(comparison_text(found, name_a, name_b))
     return EXIT_FOUND if found.verdict is SpeedVerdict.SLOWER else EXIT_FINE

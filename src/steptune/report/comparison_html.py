@@ -14,6 +14,7 @@ from steptune.report.html_findings import findings_markup
 from steptune.report.html_page import page
 from steptune.report.markup import Markup, element, joined, prose
 from steptune.report.numbers import measured
+from steptune.report.pictures import without_note
 from steptune.report.places import Places
 
 CLASSES = {SpeedVerdict.FASTER: "faster", SpeedVerdict.SLOWER: "slower", SpeedVerdict.NO_PROOF: "open"}
@@ -46,7 +47,7 @@ def _verdict(comparison: Comparison, name_a: str, name_b: str) -> Markup:
         ("step time as logged, A / B", comparison.raw_step_ratio),
     )
     tiles = [
-        element("div", element("dt", name), element("dd", cell_markup(number(ratio))), class_="figure")
+        element("div", element("dt", name), element("dd", cell_markup(number(without_note(ratio)))), class_="figure")
         for name, ratio in named
         if ratio is not None
     ]

@@ -3,19 +3,20 @@
 from collections.abc import Iterable
 
 from steptune.core.comparison import Comparison, PhaseChange, SettingDifference, SpeedVerdict, WorkDifference
+from steptune.core.estimate import Estimate
 from steptune.core.finding import Finding
 from steptune.core.paste import SettingValue
 from steptune.core.profile import Origin
 from steptune.report.blocks import Cell, Table
-from steptune.report.cells import column, muted, number, numbers, words
+from steptune.report.cells import column, muted, numbers, words
 from steptune.report.finding_text import finding_lines
-from steptune.report.numbers import digits, estimate_text, value_text
+from steptune.report.numbers import digits, estimate_text, interval_text, main_text, value_text
 from steptune.report.places import Places
 from steptune.report.text_page import bullet, section, wrapped
 from steptune.report.text_table import WIDTH, table_lines
 
 TOUCHES = {
-    "algorithm": "algorithm: another training, not a speed-up",
+    "algorithm": "algorithm: not a speed-up",
     "precision": "precision",
     "staleness": "staleness",
     "none": "speed only",
@@ -96,19 +97,20 @@ def phases_table(phases: Iterable[PhaseChange]) -> Table:
             words(value_text(change.b_s, "s")),
             _rate(change.a_s_per_1k),
             _rate(change.b_s_per_1k),
-            number(change.ratio, missing="tokens unknown"),
+            _ratio(change.ratio),
         )
         for change in phases
     ]
     heads = (
         column("phase"),
-        numbers("A", "per step"),
-        numbers("B", "per step"),
-        numbers("A", "s per 1k tokens"),
-        numbers("B", "s per 1k tokens"),
-        numbers("A / B", "at the same tokens"),
+        numbers("A per step"),
+        numbers("B per step"),
+        numbers("A s/1k tok"),
+        numbers("B s/1k tok"),
+        numbers("A / B"),
     )
-    return Table(caption="Phases; A / B above 1 means B is faster", columns=heads, rows=tuple(rows))
+    caption = "Phases: per step, and per 1,000 tokens with its ratio (derived; above 1 B is faster)"
+    return Table(caption=caption, columns=heads, rows=tuple(rows))
 
 
 def origins(findings: Iterable[Finding]) -> list[Origin]:
@@ -126,14 +128,29 @@ def value_of_setting(value: SettingValue) -> str:
 
 
 def _ratios(comparison: Comparison) -> list[str]:
-    throughput, raw = comparison.throughput_ratio, comparison.raw_step_ratio
-    lines = [*bullet(f"tokens per device-second, B / A: {estimate_text(throughput)}", indent=0)] if throughput else []
-    lines += [*bullet(f"step time as logged, A / B: {estimate_text(raw)}", indent=0)] if raw else []
+    named = (("tokens per device-second, B / A", comparison.throughput_ratio),)
+    named = (*named, ("step time as logged, A / B", comparison.raw_step_ratio))
+    lines = [line for name, ratio in named if ratio for line in bullet(f"{name}: {_said(name, ratio)}", indent=0)]
     return [*lines, *bullet(version_text(comparison), indent=0)]
 
 
+def _said(name: str, ratio: Estimate) -> str:
+    """Return the ratio; a note that only repeats its name is left out."""
+    return estimate_text(ratio.model_copy(update={"note": ""}) if ratio.note in name else ratio)
+
+
 def _amount(value: float | None, unit: str) -> Cell:
-    return muted("not stated") if value is None else words(value_text(value, unit or "1"))
+    if value is None:
+        return muted("not stated")
+    return words(f"{value:,.0f} {unit}".rstrip() if float(value).is_integer() else value_text(value, unit or "1"))
+
+
+def _ratio(ratio: Estimate | None) -> Cell:
+    """Return the value and its interval in few characters: six columns must fit a line of text."""
+    if ratio is None:
+        return muted("tokens unknown")
+    interval = interval_text(ratio)
+    return words(f"{main_text(ratio)} ({interval})" if interval else main_text(ratio))
 
 
 def _rate(value: float | None) -> Cell:

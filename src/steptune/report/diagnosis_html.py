@@ -13,8 +13,8 @@ from steptune.report.html_findings import findings_markup
 from steptune.report.html_page import page
 from steptune.report.markup import Markup, element, joined, prose
 from steptune.report.numbers import derived, digits, value_text
-from steptune.report.phase_rows import row_name, row_origin, shown_rows
-from steptune.report.pictures import ceilings, lengths, timeline
+from steptune.report.phase_rows import is_small, row_name, row_origin, shown_rows
+from steptune.report.pictures import ceilings, lengths, timeline, without_note
 from steptune.report.places import Places
 from steptune.report.trends import trends
 
@@ -93,29 +93,33 @@ def _time(diagnosis: Diagnosis, places: Places) -> Markup:
 
 
 def _phases(diagnosis: Diagnosis, places: Places) -> Table:
-    profile = diagnosis.paste.profile
+    profile, rows = diagnosis.paste.profile, shown_rows(diagnosis)
     heads = (
         column("role"),
         column("phase"),
         numbers("per step"),
         numbers("share", "of the role's step"),
         numbers("s per 1,000 tokens"),
-        numbers("step if free", "if it took nothing"),
+        numbers("step if free", "everything else as it is"),
         column("read at"),
     )
-    rows = tuple((*_row(row), words(row.key, places.of(row_origin(profile, row)))) for row in shown_rows(diagnosis))
-    return Table(caption="Phases of the mean step; a child phase is inside its parent", columns=heads, rows=rows)
+    cells = [(*_row(row), words(row.key, places.of(row_origin(profile, row)))) for row in rows]
+    if all(row.s_per_1k_tokens is None for row in rows):
+        heads, cells = (*heads[:4], *heads[5:]), [(*line[:4], *line[5:]) for line in cells]
+    return Table(
+        caption="Phases of the mean step; a child phase is inside its parent", columns=heads, rows=tuple(cells)
+    )
 
 
 def _row(row: PhaseRow) -> tuple[Cell, ...]:
-    rate = row.s_per_1k_tokens
+    rate, small = row.s_per_1k_tokens, is_small(row)
     return (
         words(str(row.role)),
         words(row_name(row)),
         number(row.seconds),
-        number(derived(row.share, "frac")),
-        muted("unknown") if rate is None else number(derived(rate, "s")),
-        muted("") if row.if_free is None else number(row.if_free),
+        muted("below 0.1 %") if small else number(derived(row.share, "frac")),
+        muted("") if rate is None or small else number(derived(rate, "s")),
+        muted("") if row.if_free is None or small else number(without_note(row.if_free)),
     )
 
 

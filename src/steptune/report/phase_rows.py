@@ -10,6 +10,14 @@ from steptune.core.finding import Diagnosis, PhaseRow
 from steptune.core.phase import Phase, Role, SpanKind, is_child, parent_phase
 from steptune.core.profile import Origin, Profile
 
+SMALL_FRAC = 0.001
+"""Part of the step below which a row's own numbers only take room: a thousandth cannot be the reason."""
+
+
+def is_small(row: PhaseRow) -> bool:
+    """Return whether the row is too small to matter."""
+    return abs(row.share) < SMALL_FRAC
+
 
 def is_merged(diagnosis: Diagnosis) -> bool:
     """Return whether one table without repetitions says it all: nothing overlaps in a synchronous job."""

@@ -12,7 +12,7 @@ from steptune.core.finding import Diagnosis, PhaseRow
 from steptune.core.phase import Phase, is_child
 from steptune.core.profile import Origin, Profile
 from steptune.report.numbers import digits, value_text
-from steptune.report.phase_rows import is_merged, row_name, row_origin, shown_rows
+from steptune.report.phase_rows import is_merged, is_small, row_name, row_origin, shown_rows
 from steptune.report.places import Places
 from steptune.report.text_page import wrapped
 from steptune.report.text_table import WIDTH, plain
@@ -24,9 +24,6 @@ NAME = 30
 """Characters of the widest name before it is cut."""
 
 HEADS = ("", "per step", "share", "s/1k tok", "if free", "", "read at")
-
-SMALL_FRAC = 0.001
-"""Part of the step below which a row's own numbers only take room: a thousandth cannot be the reason."""
 
 NUMBERS = (1, 2, 3, 4)
 """Columns that are right-aligned."""
@@ -77,13 +74,13 @@ def _role(profile: Profile | None, row: PhaseRow) -> str:
 def _cells(row: PhaseRow, place: str, indent: int) -> tuple[str, ...]:
     name = plain(f"{' ' * indent}{'  ' if is_child(row.phase) else ''}{row_name(row)}")
     short_key = row.key.rsplit("/", 1)[-1]
-    is_small = abs(row.share) < SMALL_FRAC
+    small = is_small(row)
     return (
         name if len(name) <= NAME else name[: NAME - 1] + "…",
         value_text(row.seconds.value, row.seconds.unit) + ("*" if row.seconds.source is Source.DERIVED else ""),
-        "< 0.1 %" if is_small else value_text(row.share, "frac"),
-        "" if row.s_per_1k_tokens is None or is_small else digits(row.s_per_1k_tokens),
-        "" if row.if_free is None or is_small else value_text(row.if_free.value, row.if_free.unit),
+        "< 0.1 %" if small else value_text(row.share, "frac"),
+        "" if row.s_per_1k_tokens is None or small else digits(row.s_per_1k_tokens),
+        "" if row.if_free is None or small else value_text(row.if_free.value, row.if_free.unit),
         _bar(row),
         plain(" ".join(part for part in (place, short_key) if part)),
     )

@@ -6,15 +6,21 @@ Each picture is data (a block) and has its numbers in words beside it; a picture
 import math
 from collections.abc import Sequence
 
+from steptune.core.estimate import Estimate
 from steptune.core.finding import Diagnosis, PhaseRow
+from steptune.core.phase import is_child
 from steptune.core.profile import Profile, SampledLengths, SummaryLengths
 from steptune.report.blocks import Bar, Bars, Lanes, Reference, Tone
 from steptune.report.cells import number, words
 from steptune.report.lanes import role_lane
 from steptune.report.numbers import count_text, derived, measured
+from steptune.report.phase_rows import row_name, shown_rows
 
 NUM_BINS = 10
 """Bars of a histogram of lengths: what fits a screen."""
+
+LEAST_SHARE = 0.005
+"""Part of the step from which a saving is drawn: less is thinner than the line that marks today's step."""
 
 
 def timeline(profile: Profile, group: str = "") -> Lanes:
@@ -29,21 +35,33 @@ def timeline(profile: Profile, group: str = "") -> Lanes:
 def ceilings(diagnosis: Diagnosis) -> Bars | None:
     """Return what a step would take if each part took nothing, the largest saving first; None without any."""
     profile = diagnosis.paste.profile
-    rows = [row for row in diagnosis.phases if row.if_free is not None and math.isfinite(row.if_free.value)]
-    if profile is None or not rows:
+    if profile is None or not math.isfinite(profile.step_time.value):
         return None
     now = profile.step_time
-    ordered = sorted(rows, key=_if_free_s)
+    free = {row_name(row): row.if_free for row in shown_rows(diagnosis) if row.if_free and _is_worth_a_bar(row)}
     bars = [
-        Bar(label=f"no {row.phase}", start=_if_free_s(row), end=now.value, cell=number(row.if_free)) for row in ordered
+        Bar(label=f"no {name}", start=left.value, end=now.value, cell=number(without_note(left)))
+        for name, left in sorted(free.items(), key=lambda item: item[1].value)
     ]
+    if not bars:
+        return None
     today = Bar(label="a step today", start=0.0, end=now.value, cell=number(now), tone=Tone.MUTED)
     return Bars(
-        caption="Step time if a part took nothing; the bar is the most that any change to that part could save",
+        caption="Step time if a part took nothing, everything else as it is: the bar is the most that could be saved",
         unit="s",
         bars=(today, *bars),
-        references=(Reference(value=now.value, label="a step today"),) if math.isfinite(now.value) else (),
+        references=(Reference(value=now.value, label="a step today"),),
     )
+
+
+def without_note(estimate: Estimate) -> Estimate:
+    """Return ``estimate`` without its note, where a caption says the same once for all."""
+    return estimate.model_copy(update={"note": ""})
+
+
+def _is_worth_a_bar(row: PhaseRow) -> bool:
+    is_known = row.if_free is not None and math.isfinite(row.if_free.value)
+    return is_known and row.share >= LEAST_SHARE and not is_child(row.phase)
 
 
 def lengths(profile: Profile) -> Bars | None:
@@ -51,10 +69,6 @@ def lengths(profile: Profile) -> Bars | None:
     if isinstance(profile.lengths, SampledLengths):
         return _histogram(profile.lengths.completion)
     return _summary(profile.lengths, profile.work.max_completion_len)
-
-
-def _if_free_s(row: PhaseRow) -> float:
-    return row.if_free.value if row.if_free is not None else math.inf
 
 
 def _summary(held: SummaryLengths, limit: int | None) -> Bars | None:
