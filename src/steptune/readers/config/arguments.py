@@ -6,6 +6,7 @@ another flag, an override or nothing is a switch, and its value is True.
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from steptune.core.paste import Setting, SettingValue
 from steptune.readers.config.literal import read_literal
@@ -52,7 +53,13 @@ def read_override(word: Word, path: str) -> Iterator[Setting]:
     """Yield the settings of one override; a mapping as value gives one per key."""
     if deleted := _DELETION.fullmatch(word.text):
         yield make_setting(
-            key=deleted["key"], value=None, text="", layer="override", path=path, line=word.line, prefix="~"
+            key=deleted["key"],
+            value=None,
+            text="",
+            layer="override",
+            path=word.path or path,
+            line=word.line,
+            prefix="~",
         )
         return
     found = _OVERRIDE.fullmatch(word.text)
@@ -69,7 +76,7 @@ def read_override(word: Word, path: str) -> Iterator[Setting]:
             value=value,
             text=text,
             layer="override",
-            path=path,
+            path=word.path or path,
             line=word.line,
             prefix=prefix,
             is_resolved=word.is_resolved and "${" not in text,
@@ -83,7 +90,7 @@ def env_setting(name: str, text: str, word: Word, path: str) -> Setting:
         value=parse_scalar(text) if text else "",
         text=text,
         layer="env",
-        path=path,
+        path=word.path or path,
         line=word.line,
         is_resolved=word.is_resolved,
     )
@@ -122,7 +129,7 @@ def _flag_settings(key: str, text: str, word: Word, path: str) -> Iterator[Setti
             value=value,
             text=text,
             layer="override",
-            path=path,
+            path=word.path or path,
             line=word.line,
             is_resolved=word.is_resolved and "${" not in text,
         )
@@ -130,9 +137,7 @@ def _flag_settings(key: str, text: str, word: Word, path: str) -> Iterator[Setti
 
 def _flag_with_values(key: str, flag: Word, values: Sequence[Word], path: str) -> Iterator[Setting]:
     if len(values) == 1:
-        joined = Word(
-            text=values[0].text, line=flag.line, is_resolved=values[0].is_resolved, is_quoted=values[0].is_quoted
-        )
+        joined = replace(values[0], line=flag.line, path=flag.path)
         yield from _flag_settings(key, joined.text, joined, path)
         return
     value: SettingValue = tuple(_scalar(word.text) for word in values) if values else True
@@ -141,7 +146,7 @@ def _flag_with_values(key: str, flag: Word, values: Sequence[Word], path: str) -
         value=value,
         text=" ".join(word.text for word in values),
         layer="override",
-        path=path,
+        path=flag.path or path,
         line=flag.line,
         is_resolved=all(word.is_resolved for word in values),
     )

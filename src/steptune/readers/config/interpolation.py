@@ -16,6 +16,11 @@ from steptune.readers.config.shell_variables import matching_bracket
 MAX_NESTING = 12
 """References that may lead to further references before a value stays unresolved."""
 
+MAX_SUBTREE = 500
+"""Settings one reference may stand for."""
+
+_WHOLE = re.compile(r"\$\{(?P<key>[\w.]+)\}")
+
 _ARITHMETIC: dict[str, Callable[[float, float], float]] = {
     "mul": lambda a, b: a * b,
     "add": lambda a, b: a + b,
@@ -35,8 +40,20 @@ def resolve(settings: Sequence[Setting]) -> tuple[Setting, ...]:
     """Return the settings with every interpolation replaced whose target is known; the others stay unresolved."""
     if all("${" not in setting.text for setting in settings):
         return tuple(settings)
-    resolver = _Resolver(effective(settings))
-    return tuple(resolver.setting(setting) if _is_open(setting) else setting for setting in settings)
+    spelt_out = [copy for setting in settings for copy in _with_subtree(setting, settings)]
+    resolver = _Resolver(effective(spelt_out))
+    return tuple(resolver.setting(setting) if _is_open(setting) else setting for setting in spelt_out)
+
+
+def _with_subtree(setting: Setting, settings: Sequence[Setting]) -> list[Setting]:
+    """Return the settings that ``key: ${other}`` stands for when ``other`` is a mapping; itself otherwise."""
+    found = _WHOLE.fullmatch(setting.text) if _is_open(setting) else None
+    if found is None:
+        return [setting]
+    under = f"{found['key']}."
+    below = [s for s in settings if s.key.startswith(under)]
+    copies = [s.model_copy(update={"key": setting.key + s.key[len(under) - 1 :]}) for s in below]
+    return copies[:MAX_SUBTREE] or [setting]
 
 
 def _is_open(setting: Setting) -> bool:

@@ -60,10 +60,19 @@ def find_launch(words: Sequence[Word]) -> Launch | None:
     if first in _ENTRY_POINTS or first == "vllm":
         return _entry_point(words)
     if first in _WRAPPERS:
-        inner = next((at for at, word in enumerate(words[1:], 1) if _starts_command(word.text)), None)
-        return None if inner is None or first == "docker" else Launch(command=tuple(words[inner:]))
+        return _wrapped(words)
     if first.endswith(".py") and not _NOT_TRAINING.search(first):
         return Launch(arguments=tuple(words[1:]))
+    return None
+
+
+def _wrapped(words: Sequence[Word]) -> Launch | None:
+    """Return the command a wrapper starts; `uv run -m module` starts Python without naming it."""
+    for at, word in enumerate(words[1:], start=1):
+        if word.text == "-m" and words[0].text == "uv":
+            return _python(words[at:])
+        if _starts_command(word.text):
+            return None if words[0].text == "docker" else Launch(command=tuple(words[at:]))
     return None
 
 

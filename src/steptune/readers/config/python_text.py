@@ -7,7 +7,7 @@ unresolved as its source text.
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from typing import final
+from typing import TypeGuard, final
 
 from steptune.core.knob import KnobValue
 from steptune.core.paste import Setting, SettingValue
@@ -86,6 +86,9 @@ class _PythonReader:
     def _call(self, node: ast.Call) -> Iterator[Setting]:
         name = ast.unparse(node.func)
         leaf = name.rsplit(".", 1)[-1]
+        if leaf == "add_argument":
+            self._remember_default(node)
+            return
         if name.endswith("environ.setdefault") and len(node.args) == 2:
             key = self._value(node.args[0])[1]
             text, known, is_resolved = self._value(node.args[1])
@@ -100,11 +103,20 @@ class _PythonReader:
                 text, known, is_resolved = self._value(keyword.value)
                 yield self._setting(prefix + keyword.arg, known, text, keyword.value, is_resolved=is_resolved)
 
+    def _remember_default(self, node: ast.Call) -> None:
+        """An argument's default is what a plain run of the script uses: `args.num_generations`."""
+        flag = next((a.value for a in node.args if isinstance(a, ast.Constant) and str(a.value).startswith("--")), None)
+        default = next((k.value for k in node.keywords if k.arg == "default"), None)
+        if isinstance(flag, str) and default is not None:
+            _, known, is_resolved = self._value(default)
+            if is_resolved:
+                self._constants["args." + flag[2:].replace("-", "_")] = known
+
     def _value(self, node: ast.expr) -> tuple[str, SettingValue, bool]:
         """Return the source text, the value as far as constants go, and whether it is known."""
         text = ast.unparse(node)
-        if isinstance(node, ast.Name) and node.id in self._constants:
-            return text, self._constants[node.id], True
+        if text in self._constants:
+            return text, self._constants[text], True
         try:
             known: object = ast.literal_eval(node)
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
@@ -145,8 +157,5 @@ class _PythonReader:
         )
 
 
-def _is_scalar(value: object) -> "bool":
+def _is_scalar(value: object) -> TypeGuard[KnobValue]:
     return value is None or isinstance(value, bool | int | float | str)
-
-
-__all__ = ["KnobValue", "read_bare_lines", "read_python"]

@@ -7,7 +7,8 @@ uses (`fsdp_size=8`) are what the author calls the configuration, so they become
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import final
 
 from steptune.core.paste import Note, Setting
@@ -15,18 +16,20 @@ from steptune.core.profile import Origin
 from steptune.readers.config.arguments import env_setting, is_override, read_arguments, values_of
 from steptune.readers.config.launchers import Launch, find_launch
 from steptune.readers.config.settings import ConfigReading, make_setting
-from steptune.readers.config.shell_conditions import holds
+from steptune.readers.config.shell_flow import Flow, Runs
 from steptune.readers.config.shell_variables import Scope
 from steptune.readers.config.shell_words import Command, ShellReader, Word
 from steptune.readers.config.yaml_text import NumberedLine
 
 _ASSIGN = re.compile(r"(?P<name>[A-Za-z_]\w*)(?P<append>\+?)=(?P<value>.*)", re.DOTALL)
 _EXPORTS = frozenset({"export", "declare", "typeset", "local", "readonly"})
-_KEYWORDS = frozenset({"then", "do", "done", "esac", "{", "}", "(", ")", "!", "time", "exec", "eval", "nohup", "sudo"})
 _ENV_PREFIX = re.compile(
     r"(?:VLLM|NCCL|CUDA|PYTORCH|TORCH|RAY|HYDRA|NRL|SGLANG|HF|TRANSFORMERS|OMP|TOKENIZERS|WANDB|UNSLOTH|VERL|NVTE"
     r"|PYTHON|TRITON|HCCL|ASCEND|SKYRL|GLOO|UCX|FLASHINFER)_[A-Z0-9_]+"
 )
+
+MAX_SOURCED = 10
+"""Files one script may source."""
 
 MAX_CHARS = 1_000_000
 """Longest script that is followed; launch scripts have a few kilobytes."""
@@ -53,17 +56,21 @@ class ShellRun:
     settings: list[Setting] = field(default_factory=list[Setting])
     notes: list[Note] = field(default_factory=list[Note])
     bare: list[_Bare] = field(default_factory=list[_Bare])
-    branches: list[bool | None] = field(default_factory=list[bool | None])
-    """One per open `if`: whether its present branch runs; None when that cannot be known."""
-    taken: list[bool] = field(default_factory=list[bool])
+    flow: Flow = field(default_factory=Flow)
+    runs: Runs = True
+    """Whether the command being followed runs; None when that cannot be known."""
     num_launches: int = 0
+    folder: Path | None = None
+    """Where sourced files are looked for; None reads no other file."""
+    num_sourced: int = 0
     cut: Command | None = None
     """The launch a comment ended, while what follows looks like its arguments."""
 
-    def run(self, lines: Sequence[NumberedLine]) -> None:
+    def run(self, lines: Sequence[NumberedLine], sourced_from: str = "") -> None:
         """Follow ``lines``; what a variable holds stays for the next call."""
         text = "\n".join(line for _, line in lines)[:MAX_CHARS]
-        reader = ShellReader(text=text, numbers=[number for number, _ in lines], scope=self.scope)
+        numbers = [number for number, _ in lines]
+        reader = ShellReader(text=text, numbers=numbers, scope=self.scope, path=sourced_from)
         while (command := reader.next_command()) is not None:
             self._follow(command)
 
@@ -74,13 +81,11 @@ class ShellRun:
         return ConfigReading(settings=tuple(self.settings), notes=tuple(self.notes))
 
     def _follow(self, command: Command) -> None:
-        words = list(command.words)
-        while words and words[0].text in _KEYWORDS and not words[0].is_quoted:
-            words = words[1:]
-        if not words or self._follow_branch(words):
+        words, self.runs = self.flow.step(command)
+        if not words or self.runs is False:
             return
-        if False in self.branches:
-            return
+        if self.runs is None:
+            words = [_undecided(word) for word in words]
         if self._is_lost(words):
             self._note_lost(words)
             return
@@ -88,27 +93,6 @@ class ShellRun:
         rest = self._take_assignments(words)
         if rest:
             self._take_command(rest, command, inline=words[: len(words) - len(rest)])
-
-    def _follow_branch(self, words: list[Word]) -> bool:
-        """Open, switch or close an `if`; say whether the command was one."""
-        first = words[0].text
-        if first == "if":
-            known = holds(words[1:])
-            self.branches.append(known)
-            self.taken.append(known is True)
-        elif first in ("elif", "else") and self.branches:
-            known = True if first == "else" else holds(words[1:])
-            if self.taken[-1]:
-                self.branches[-1] = False
-            else:
-                self.branches[-1] = None if self.branches[-1] is None else known
-                self.taken[-1] = known is True and self.branches[-1] is not None
-        elif first == "fi" and self.branches:
-            self.branches.pop()
-            self.taken.pop()
-        else:
-            return first in ("elif", "else", "fi", "case", "for", "while", "until", "function")
-        return True
 
     def _take_assignments(self, words: list[Word]) -> list[Word]:
         """Take the leading ``NAME=value`` words and return the rest."""
@@ -126,8 +110,7 @@ class ShellRun:
             return
         if found["append"]:
             text = self.scope.texts.get(name, "") + text
-        is_resolved = word.is_resolved and None not in self.branches
-        self.scope.assign(name, text, is_resolved=is_resolved)
+        self.scope.assign(name, text, is_resolved=word.is_resolved)
         self.bare.append(_Bare(word=word, name=name, text=text, position=len(self.settings)))
 
     def _take_command(self, words: list[Word], command: Command, inline: list[Word]) -> None:
@@ -137,6 +120,9 @@ class ShellRun:
             return
         if first.startswith("--") or is_override(first):
             self.settings += read_arguments([*inline, *words], self.path)
+            return
+        if first in ("source", ".") and len(words) > 1:
+            self._source(words[1].text)
             return
         launch = find_launch(words)
         if launch is None:
@@ -149,11 +135,23 @@ class ShellRun:
         if command.cut_by is not None:
             self.cut = command
 
+    def _source(self, name: str) -> None:
+        """Follow a sourced file that lies beside the script, however the script spells its own folder."""
+        parts = [part for part in name.rsplit(")", 1)[-1].split("/") if part and part != "."]
+        tails = (
+            ["/".join(parts[at:]) for at in range(len(parts))] if self.folder and self.num_sourced < MAX_SOURCED else []
+        )
+        found = next((file for tail in tails if (file := Path(self.folder or "", tail)).is_file()), None)
+        if found is not None:
+            self.num_sourced += 1
+            text = found.read_text(encoding="utf-8", errors="replace")
+            self.run(list(enumerate(text.splitlines(), start=1)), sourced_from=str(found))
+
     def _launch(self, launch: Launch) -> None:
         for name, text, word in launch.env:
             self.settings.append(env_setting(name, text, word, self.path))
         if launch.command is not None:
-            self._follow(Command(words=launch.command))
+            self._take_command(list(launch.command), Command(words=launch.command), inline=[])
             return
         self.settings += read_arguments(launch.launcher_arguments, self.path)
         self.settings += read_arguments(launch.arguments, self.path, launch.scope_key)
@@ -209,8 +207,14 @@ class ShellRun:
         ]
 
 
-def read_shell(lines: Sequence[NumberedLine], path: str) -> ConfigReading:
-    """Return the settings of a whole script or of one fragment."""
-    run = ShellRun(path=path)
+def _undecided(word: Word) -> Word:
+    """Return a word of a branch that may not run: what it sets is not known to be in force."""
+    array = None if word.array is None else tuple(_undecided(item) for item in word.array)
+    return replace(word, is_resolved=False, array=array)
+
+
+def read_shell(lines: Sequence[NumberedLine], path: str, folder: Path | None = None) -> ConfigReading:
+    """Return the settings of a whole script or of one fragment; files it sources are looked for in ``folder``."""
+    run = ShellRun(path=path, folder=folder)
     run.run(lines)
     return run.finish()

@@ -107,7 +107,10 @@ def _braced(body: str, scope: Scope, depth: int) -> tuple[str, bool, tuple[Any, 
         # an empty value counts as unset only with the colon
         if held is None or (held[0] == "" and rest.startswith(":")):
             given, is_resolved = expand_all(default["default"], scope, depth + 1)
-            return given.strip("'\""), is_resolved, None
+            given = given.strip("'\"")
+            if rest.lstrip(":").startswith("="):
+                scope.assign(name, given, is_resolved=is_resolved)
+            return given, is_resolved, None
         return held[0], held[1], None
     if rest.startswith(":+") or held is None:
         return None

@@ -12,6 +12,7 @@ from typing import final
 from steptune.readers.config.shell_variables import Scope, expand
 
 _OPERATORS = ";|&\n"
+_ASSIGN = re.compile(r"[A-Za-z_]\w*\+?=")
 _ASSIGN_ARRAY = re.compile(r"[A-Za-z_]\w*\+?=\(")
 
 
@@ -26,6 +27,8 @@ class Word:
     """False when a variable or a command inside it is unknown."""
     is_quoted: bool = False
     """Whether any part was in quotes: a quoted comma or bracket is not split again."""
+    path: str = ""
+    """The file it stands in, when another one than the script's."""
     array: "tuple[Word, ...] | None" = None
     """The elements, for ``NAME=( ... )``; `text` is then ``NAME=`` or ``NAME+=``."""
 
@@ -37,8 +40,8 @@ class Command:
 
     words: tuple[Word, ...]
     cut_by: int | None = None
-    is_continued: bool = False
-    """Whether it stood on more than one line."""
+    ended_by: str = ""
+    """``&&``, ``||``, ``;;``, ``)``, or one of ``;|&`` and the line end."""
 
 
 @final
@@ -49,6 +52,8 @@ class ShellReader:
     text: str
     numbers: list[int]
     scope: Scope
+    path: str = ""
+    """Given to every word when this is a sourced file."""
     at: int = 0
     starts: list[int] = field(default_factory=list[int])
 
@@ -59,28 +64,33 @@ class ShellReader:
     def next_command(self) -> Command | None:
         """Return the next command, or None at the end. Variables are expanded as they stand now."""
         words: list[Word] = []
-        is_continued = False
         while self.at < len(self.text):
             char = self.text[self.at]
             if self._skip_continuation():
-                is_continued = True
-            elif char in " \t\r":
+                continue
+            if char in " \t\r":
                 self.at += 1
             elif char == "#":
                 line = self._line()
                 was_inside = bool(words) and self._follows_continuation()
                 self._skip_line()
-                if words and was_inside:
-                    return Command(words=tuple(words), cut_by=line, is_continued=True)
-            elif char in _OPERATORS:
-                self.at += 1
-                if words:
-                    return Command(words=tuple(words), is_continued=is_continued)
+                if was_inside:
+                    return Command(words=tuple(words), cut_by=line, ended_by="\n")
+            elif char in _OPERATORS or char == ")":
+                operator = self._read_operator()
+                if words or operator in (";;", ")"):
+                    return Command(words=tuple(words), ended_by=operator)
             elif char in "<>":
                 self._skip_redirection()
             else:
                 self._read_into(words)
-        return Command(words=tuple(words), is_continued=is_continued) if words else None
+        return Command(words=tuple(words)) if words else None
+
+    def _read_operator(self) -> str:
+        two = self.text[self.at : self.at + 2]
+        operator = two if two in ("&&", "||", ";;") else two[0]
+        self.at += len(operator)
+        return operator
 
     def _read_into(self, words: list[Word]) -> None:
         if found := _ASSIGN_ARRAY.match(self.text, self.at):
@@ -103,11 +113,13 @@ class ShellReader:
             else:
                 self._read_into(items)
         self.at += 1
-        return Word(text=found[0][:-1], line=line, array=tuple(items))
+        return Word(text=found[0][:-1], line=line, path=self.path, array=tuple(items))
 
     def _read_word(self) -> list[Word]:
         """Read up to an unquoted space; an unquoted variable of several words or an array gives several."""
         line = self._line()
+        # a variable's value stays one word in an assignment, and is split anywhere else
+        is_assignment = _ASSIGN.match(self.text, self.at) is not None
         pieces: list[str] = []
         is_resolved = True
         is_quoted = False
@@ -128,9 +140,11 @@ class ShellReader:
                 pieces.append(self.text[self.at : self.at + 1])
                 self.at += 1
         text = "".join(pieces)
-        if not is_quoted and is_resolved and (" " in text or "\n" in text):
-            return [Word(text=part, line=line) for part in text.replace("\\\n", " ").split()]
-        return [Word(text=text, line=line, is_resolved=is_resolved, is_quoted=is_quoted)] if text or is_quoted else []
+        if not is_assignment and not is_quoted and is_resolved and (" " in text or "\n" in text):
+            return [Word(text=part, line=line, path=self.path) for part in text.replace("\\\n", " ").split()]
+        if not text and not is_quoted:
+            return []
+        return [Word(text=text, line=line, is_resolved=is_resolved, is_quoted=is_quoted, path=self.path)]
 
     def _ends_word(self) -> bool:
         char = self.text[self.at]

@@ -1,0 +1,98 @@
+"""Whole configuration files, by their ending, with the parents they name on disk.
+
+The surprise: the ending only says what to try first; a `.yaml` that holds a console log, or a `.txt` that holds a
+launch script, is read as the mixture it is.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from steptune.core.paste import Setting
+from steptune.readers.config.interpolation import resolve
+from steptune.readers.config.literal import read_literal
+from steptune.readers.config.parents import Composition, unwrap_logged
+from steptune.readers.config.python_text import read_python
+from steptune.readers.config.read import read_config
+from steptune.readers.config.settings import ConfigReading, from_entries, make_setting
+from steptune.readers.config.shell import read_shell
+from steptune.readers.config.toml_text import read_toml
+from steptune.readers.config.tree import Map, flatten
+from steptune.readers.config.yaml_text import NumberedLine
+
+MAX_BYTES = 8_000_000
+"""Largest file that is taken whole as one configuration; anything larger is a log."""
+
+_LOG_KEYS = ("log_history", "best_metric")
+"""Keys of a `trainer_state.json`, which holds measurements."""
+
+
+def read_config_file(path: Path) -> tuple[Setting, ...]:
+    """Return the settings of a whole file in order.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    return read_config_path(path).settings
+
+
+def read_config_path(path: Path) -> ConfigReading:
+    """Return the settings of a whole file and notes about what could not be followed.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with path.open(encoding="utf-8", errors="replace") as file:
+        lines = list(enumerate(file.read(MAX_BYTES).replace("\0", "").splitlines(), start=1))
+    reading = _by_ending(path, lines)
+    if reading is None or not (reading.settings or reading.notes):
+        return read_config(lines, str(path))
+    return ConfigReading(settings=resolve(reading.settings), notes=reading.notes)
+
+
+def _by_ending(path: Path, lines: Sequence[NumberedLine]) -> ConfigReading | None:
+    """Read as the ending promises; None when there is no promise or it is not kept."""
+    name = str(path)
+    match path.suffix.lower():
+        case ".sh" | ".bash" | ".slurm" | ".sbatch" | ".env":
+            return read_shell(lines, name, path.parent)
+        case ".yaml" | ".yml":
+            return _read_yaml_file(path)
+        case ".toml":
+            return ConfigReading(settings=tuple(from_entries(flatten(read_toml(lines)), "file", name)))
+        case ".json":
+            return _read_json(lines, name)
+        case ".py":
+            settings = read_python(lines, name)
+            return None if settings is None else ConfigReading(settings=settings)
+        case _:
+            return None
+
+
+def _read_yaml_file(path: Path) -> ConfigReading:
+    composition = Composition(roots=[path.parent])
+    placed = composition.compose(path.resolve())
+    own, shown = str(path.resolve()), str(path)
+    settings: list[Setting] = []
+    for item in (*composition.missing, *placed):
+        is_missing = item in composition.missing
+        settings.append(
+            make_setting(
+                key=item.entry.key,
+                value=item.entry.value,
+                text=item.entry.text,
+                layer="file",
+                path=shown if item.path == own else item.path,
+                line=item.entry.line,
+                is_resolved=not is_missing and "${" not in item.entry.text,
+            )
+        )
+    return ConfigReading(settings=tuple(settings), notes=tuple(composition.notes))
+
+
+def _read_json(lines: Sequence[NumberedLine], name: str) -> ConfigReading | None:
+    """Read one JSON object; several objects in one file are metrics, and none of our concern."""
+    text = "\n".join(line for _, line in lines)
+    node = read_literal(text, [number for number, _ in lines] or [1])
+    if not isinstance(node, Map) or any(key in _LOG_KEYS for key, _, _ in node.items):
+        return ConfigReading()
+    return ConfigReading(settings=tuple(from_entries(flatten(unwrap_logged(node)), "file", name)))

@@ -1,0 +1,169 @@
+"""YAML files with parents: NeMo RL's `defaults: base.yaml` and Hydra's `defaults` lists, followed on disk.
+
+The surprise: a parent that is not there is no error. Its name stays as an unresolved `defaults` setting and a note
+says so, because then no default value of this job is known.
+
+Order of a Hydra list (the last one wins)::
+
+    defaults: [model_engine: dp, actor@a.actor: ${model_engine}_actor, _self_]
+               choice, sets the   file actor/dp_actor.yaml below key    this file's
+               interpolation      a.actor                               own keys
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import final
+
+from steptune.core.paste import Note
+from steptune.core.profile import Origin
+from steptune.readers.config.overlay import Placed, overlay
+from steptune.readers.config.tree import Entry, Leaf, Map, Node, Seq, flatten, join
+from steptune.readers.config.yaml_text import read_yaml
+
+MAX_FILES = 200
+"""Parent files one configuration may have; verl's tree has about 40."""
+
+_PACKAGE = re.compile(r"^#\s*@package\s+(\S+)", re.MULTILINE)
+_GROUP = re.compile(r"(?P<how>override |optional )?(?P<group>[^@]+)(?:@(?P<package>.+))?")
+
+
+@final
+@dataclass(kw_only=True, slots=True)
+class Composition:
+    """Follows one configuration's parents; `notes` and `missing` say what was not there."""
+
+    roots: list[Path]
+    """Folders that hold config groups, the configuration's own first."""
+    choices: dict[str, str] = field(default_factory=dict[str, str])
+    """Options chosen by group, for `${group}` in later names."""
+    fixed: set[str] = field(default_factory=set[str])
+    """Groups that an `override` has settled."""
+    missing: list[Placed] = field(default_factory=list[Placed])
+    notes: list[Note] = field(default_factory=list[Note])
+    num_files: int = 0
+
+    def compose(self, path: Path, package: str = "", inside: tuple[Path, ...] = ()) -> list[Placed]:
+        """Return the entries of ``path`` over those of its parents."""
+        self.num_files += 1
+        if self.num_files > MAX_FILES or path in inside:
+            return []
+        text = path.read_text(encoding="utf-8", errors="replace")
+        tree = unwrap_logged(read_yaml(list(enumerate(text.splitlines(), start=1))))
+        declared = _PACKAGE.search(text[:2000])
+        if declared:
+            package = "" if declared[1] == "_global_" else declared[1]
+        own = [
+            Placed(entry=replace(entry, key=join(package, entry.key)), path=str(path))
+            for entry in flatten(Map(items=tuple(i for i in tree.items if i[0] not in ("defaults", "hydra")), line=1))
+            if entry.key
+        ]
+        self._add_search_path(tree, path)
+        return self._over_parents(tree, own, path, package, (*inside, path))
+
+    def _over_parents(
+        self, tree: Map, own: list[Placed], path: Path, package: str, inside: tuple[Path, ...]
+    ) -> list[Placed]:
+        merged: list[Placed] = []
+        is_own_placed = False
+        for name, line, wanted in self._parents(tree, path, package):
+            if name == "_self_":
+                merged = overlay(merged, own)
+                is_own_placed = True
+                continue
+            for file, below in wanted:
+                if file is None:
+                    self._miss(name, line, path)
+                else:
+                    merged = overlay(merged, self.compose(file, below, inside))
+        return merged if is_own_placed else overlay(merged, own)
+
+    def _parents(self, tree: Map, path: Path, package: str) -> Iterator[tuple[str, int, list[tuple[Path | None, str]]]]:
+        """Yield name, line and the wanted files (with the key they go below) of every parent."""
+        node = next((value for key, _, value in tree.items if key == "defaults"), None)
+        items = node.items if isinstance(node, Seq) else () if node is None else (node,)
+        for item in items:
+            self._note_override(item)
+        for item in items:
+            if isinstance(item, Leaf):
+                name, at, below = str(item.value).partition("@")
+                yield name, item.line, [(self._file(path.parent, name), _below(below, package) if at else package)]
+            elif isinstance(item, Map):
+                for key, line, option in item.items:
+                    yield f"{key}: {_names(option)}", line, self._group_files(key, option, path, package)
+
+    def _note_override(self, item: Node) -> None:
+        for key, _, option in item.items if isinstance(item, Map) else ():
+            found = _GROUP.fullmatch(key)
+            if found and found["how"] == "override " and isinstance(option, Leaf):
+                self.choices.setdefault(found["group"], str(option.value))
+                self.fixed.add(found["group"])
+
+    def _group_files(self, key: str, option: Node, path: Path, package: str) -> list[tuple[Path | None, str]]:
+        found = _GROUP.fullmatch(key)
+        if found is None or found["how"] == "override ":
+            return []
+        group = found["group"]
+        bare = group.strip("/").replace("../", "")
+        below = found["package"] if found["package"] is not None else bare.replace("/", ".")
+        below = _below(below, package)
+        names = [self.choices[bare]] if bare in self.fixed else _names(option)
+        if names and bare not in self.choices:
+            self.choices[bare] = names[0]
+        files = [(self._file(path.parent, f"{group}/{self._fill(name)}"), below) for name in names]
+        return [pair for pair in files if pair[0] is not None or found["how"] != "optional "]
+
+    def _fill(self, name: str) -> str:
+        return re.sub(r"\$\{([^}]+)\}", lambda m: self.choices.get(m[1], m[0]), name)
+
+    def _file(self, folder: Path, name: str) -> Path | None:
+        """Return the file a parent's name means, or None when it is not there."""
+        with_suffix = name if name.endswith((".yaml", ".yml")) else f"{name}.yaml"
+        places = [folder] if not name.startswith("/") else []
+        for place in (*places, *self.roots):
+            candidate = Path(place, with_suffix.lstrip("/")).resolve()
+            if candidate.is_file():
+                return candidate
+        return None
+
+    def _add_search_path(self, tree: Map, path: Path) -> None:
+        """Follow `hydra.searchpath: [file://folder]`, relative to any folder above the file."""
+        for entry in flatten(tree):
+            if entry.key != "hydra.searchpath" or not isinstance(entry.value, tuple):
+                continue
+            for place in entry.value:
+                folder = str(place).removeprefix("file://")
+                self.roots += [p / folder for p in path.resolve().parents if (p / folder).is_dir()][:1]
+
+    def _miss(self, name: str, line: int, path: Path) -> None:
+        entry = Entry(key="defaults", value=name, text=name, line=line)
+        self.missing.append(Placed(entry=entry, path=str(path)))
+        text = f"parent `{name}` is not here: the values it sets are unknown; hint: hand in the file too"
+        self.notes.append(Note(text=text, origin=Origin(path=str(path), line=line, key="defaults")))
+
+
+def _below(wanted: str, package: str) -> str:
+    """Return the key a parent goes below: relative to ``package`` unless it starts with ``_global_``."""
+    if wanted.startswith("_global_"):
+        return wanted.removeprefix("_global_").lstrip(".")
+    return join(package, wanted)
+
+
+def _names(option: Node) -> list[str]:
+    """Return the option names of a group entry; null chooses none."""
+    if isinstance(option, Leaf):
+        return [] if option.value is None else [str(option.value)]
+    return [str(item.value) for item in option.items if isinstance(item, Leaf)] if isinstance(option, Seq) else []
+
+
+def unwrap_logged(tree: Map) -> Map:
+    """Return the plain tree of a config file that W&B wrote: every key holds ``{desc: ..., value: ...}`` there."""
+    kept = [item for item in tree.items if item[0] not in ("wandb_version", "_wandb")]
+    values: list[tuple[str, int, Node]] = []
+    for key, line, node in kept:
+        fields = {name: value for name, _, value in node.items} if isinstance(node, Map) else {}
+        if "value" not in fields or not fields.keys() <= {"desc", "value"}:
+            return tree
+        values.append((key, line, fields["value"]))
+    return Map(items=tuple(values), line=tree.line) if values else tree
