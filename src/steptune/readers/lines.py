@@ -42,8 +42,17 @@ def clean(raw: str) -> str:
     >>> clean("\x1b[36m(TaskRunner pid=7)\x1b[0m step:1 - timing_s/gen:2.0\n")
     'step:1 - timing_s/gen:2.0'
     """
-    text = _ANSI.sub("", raw.rstrip("\r\n")).rsplit("\r", 1)[-1]
-    return _RAY_PREFIX.sub("", _GREP_PREFIX.sub("", text))
+    return _without_prefixes(_uncoloured(raw))
+
+
+def _uncoloured(raw: str) -> str:
+    text = raw.rstrip("\r\n")
+    return _ANSI.sub("", text) if "\x1b" in text else text
+
+
+def _without_prefixes(text: str) -> str:
+    text = _GREP_PREFIX.sub("", text.rsplit("\r", 1)[-1])
+    return _RAY_PREFIX.sub("", text) if " pid=" in text else text
 
 
 def clean_lines(raw_lines: Iterable[NumberedLine]) -> Iterator[Line]:
@@ -54,8 +63,8 @@ def clean_lines(raw_lines: Iterable[NumberedLine]) -> Iterator[Line]:
         if held is not None:
             yield held
         ended = raw.endswith("\n")
-        width = len(_ANSI.sub("", raw.rstrip("\r\n")))
-        held = Line(number=number, text=clean(raw), width=width, may_be_cut=False)
+        shown = _uncoloured(raw)
+        held = Line(number=number, text=_without_prefixes(shown), width=len(shown), may_be_cut=False)
     if held is not None:
         # A last line is whole only if it ended and is too short to be one row of a wrapped paste.
         yield replace(held, may_be_cut=not ended or held.width >= MIN_WRAP_COLUMNS)

@@ -48,6 +48,9 @@ class FrameworkReader:
     wanted: tuple[bytes, ...]
     """UTF-8 literals; every raw line that `read_steps` or `is_mark` needs holds one of them. All other lines but the
     few after each of these are never looked at, which is what makes big logs fast: choose rare ones."""
+    wanted_at_edges: tuple[bytes, ...] = ()
+    """As `wanted`, but only within `scan.chunks.EDGE_BYTES` of the file's beginning and end: for what people paste,
+    not for what a long log holds."""
     is_mark: Callable[[str], bool]
     """Whether one clean line could only have been printed by this framework."""
     owns_key: Callable[[str], bool]
@@ -69,4 +72,4 @@ class FrameworkReader:
     trainer: re.Pattern[str] | None = None
     """Finds the name of a trainer in a raw line, in its first filled group, where that tells the schedule."""
     fact_needles: tuple[bytes, ...] = ()
-    """Literals of lines that `version` or `trainer` needs, beside `wanted`."""
+    """Literals of lines that `version` or `trainer` needs, beside `wanted`; looked for at the file's edges."""

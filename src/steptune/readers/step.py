@@ -67,7 +67,7 @@ class StepBuilder:
 
     def holds(self, key: str) -> bool:
         """Whether ``key`` was already seen in this step."""
-        return key in self.readings or any(drop.key == key for drop in self.dropped)
+        return key in self.readings or (bool(self.dropped) and any(drop.key == key for drop in self.dropped))
 
     def is_empty(self) -> bool:
         """Whether nothing was seen yet."""

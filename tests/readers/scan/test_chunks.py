@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from steptune.core.errors import ReadError
 from steptune.readers.scan.chunks import Chunk, read_chunks
-from steptune.readers.scan.pick import FOLLOWING_LINES, LineTally, all_lines, pick_lines
+from steptune.readers.scan.pick import FOLLOWING_LINES, MAX_LONE_HITS, LineTally, Needles, all_lines, pick_lines
 
 
 def chunk(text: str) -> Chunk:
@@ -14,7 +14,7 @@ def chunk(text: str) -> Chunk:
 
 
 def picked(text: str, *needles: bytes) -> list[tuple[int, str]]:
-    return list(pick_lines([chunk(text)], needles, LineTally()))
+    return list(pick_lines([chunk(text)], Needles(wanted=needles), LineTally()))
 
 
 def test_a_wanted_line_brings_the_next_ones_and_keeps_its_number() -> None:
@@ -36,10 +36,24 @@ def test_windows_line_ends_are_line_ends() -> None:
 
 
 def test_literals_at_edges_are_not_looked_for_in_the_middle() -> None:
-    middle = Chunk(text=b"warn\nx\n", first_line=10, is_edge=False)
-    assert [n for n, _ in pick_lines([middle], [b"x"], LineTally(), at_edges=[b"warn"])] == [11]
-    edge = Chunk(text=b"warn\nx\n", first_line=10, is_edge=True)
-    assert [n for n, _ in pick_lines([edge], [b"x"], LineTally(), at_edges=[b"warn"])] == [10, 11]
+    needles = Needles(wanted=(b"x",), lone_at_edges=(b"warn",))
+    for is_edge, numbers in ((False, [11]), (True, [10, 11])):
+        part = Chunk(text=b"warn\nx\n", first_line=10, is_edge=is_edge)
+        assert [number for number, _ in pick_lines([part], needles, LineTally())] == numbers
+
+
+def test_a_lone_line_brings_no_others_and_does_not_take_what_is_owed() -> None:
+    needles = Needles(wanted=(b"x",), lone=(b"y",))
+    lines = pick_lines([chunk("y1\na\nx2\ny3\nb\nc\ny4\nd\n")], needles, LineTally())
+    assert [text.strip() for _, text in lines] == ["y1", "x2", "y3", "b", "y4"]
+
+
+def test_a_literal_that_is_everywhere_is_given_up() -> None:
+    noise = Chunk(text=b"warn\n" * (2 * MAX_LONE_HITS), first_line=1, is_edge=True)
+    later = Chunk(text=b"warn\nSIGKILL\n", first_line=1 + 2 * MAX_LONE_HITS, is_edge=True)
+    found = list(pick_lines([noise, later], Needles(wanted=(), lone=(b"SIGKILL", b"warn")), LineTally()))
+    assert len(found) == MAX_LONE_HITS + 1
+    assert found[-1][1] == "SIGKILL\n"
 
 
 @given(st.text("ax\n\r", max_size=80), st.integers(1, 20))
@@ -51,8 +65,8 @@ def test_small_chunks_give_the_lines_and_counts_of_a_large_one(
     path.write_bytes(text.encode())
     for needles in ((b"x",), (b"",)):
         small, large = LineTally(), LineTally()
-        assert list(pick_lines(read_chunks(path, chunk_bytes=size), needles, small)) == list(
-            pick_lines(read_chunks(path), needles, large)
+        assert list(pick_lines(read_chunks(path, chunk_bytes=size), Needles(wanted=needles), small)) == list(
+            pick_lines(read_chunks(path), Needles(wanted=needles), large)
         )
         assert small.num_lines == large.num_lines == text.count("\n") + (text != "" and not text.endswith("\n"))
 

@@ -1,7 +1,7 @@
 from collections.abc import Sequence
 
 from steptune.core.paste import Excerpt, ExcerptKind
-from steptune.readers.scan.excerpts import MAX_EXCERPTS, NEEDLES, NEEDLES_AT_EDGES, ExcerptCollector
+from steptune.readers.scan.excerpts import LONE, LONE_AT_EDGES, MAX_EXCERPTS, WITH_CONTEXT, ExcerptCollector
 from steptune.readers.scan.sleep import SleepWatcher
 
 
@@ -78,7 +78,7 @@ def test_every_kind_of_line_is_found_by_a_literal() -> None:
         "Unsloth: vLLM loading with actual GPU Utilization = 88.": ExcerptKind.MEMORY,
         "export CUDA_LAUNCH_BLOCKING=1": ExcerptKind.EVENT,
     }
-    needles = [needle.decode() for needle in (*NEEDLES, *NEEDLES_AT_EDGES)]
+    needles = [needle.decode() for needle in (*WITH_CONTEXT, *LONE, *LONE_AT_EDGES)]
     for text, kind in lines.items():
         assert [excerpt.kind for excerpt in excerpts(text)] == [kind], text
         assert any(needle in text for needle in needles), text

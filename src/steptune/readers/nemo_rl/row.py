@@ -22,19 +22,15 @@ _OWN_SETTING = re.compile(
 
 ROW = FrameworkReader(
     name="nemo_rl",
-    wanted=(
-        "•".encode(),
-        b"= Step ",
-        b"Results:",
+    wanted=("•".encode(), b"= Step ", b"Results:", b"/sec"),
+    wanted_at_edges=(
         b"step time",
-        b"/sec",
         b"exposed_generation",
         b"policy_training",
         b"logprob",
         b"weight_sync",
         b"Avg Reward",
-        b"Training FLOPS",
-        b"Floating Point Utilization",
+        b"Loss:",
         b"${policy.",
         b"nemo_rl",
     ),

@@ -12,10 +12,10 @@ from typing import BinaryIO, final
 
 from steptune.core.errors import ReadError, explain
 
-CHUNK_BYTES = 1 << 22
+CHUNK_BYTES = 1 << 20
 """Bytes read at once: large enough that Python's cost per chunk vanishes, small enough to stay in the cache."""
 
-EDGE_BYTES = 1 << 24
+EDGE_BYTES = 1 << 20
 """Bytes at either end of a file that are looked at more closely: set-up comes first and the failure last."""
 
 _PROBE_BYTES = 4096

@@ -20,6 +20,12 @@ _CAPACITY = re.compile(r"total capacity of (?P<gib>\d+(?:\.\d+)?) ?GiB|(?P<cap>\
 _EACH = re.compile(r"(?P<gb>\d{2,3}) ?(?:GB|GiB|G) each|(?P<peak>(?<=/)\d+\.\d) GiB \(\d")
 _COUNT = re.compile(r"(?<![\w./-])(?P<count>[1-9]\d{0,3}) ?[x×]? ?(?:GPUs?|accelerators|NPUs?|devices)\b")
 
+_LITERALS = (
+    *("00", "20", "A10", "A30", "A40", "L40", "L4", "B300", "T4", "MI", "RTX", "910", "C550", "TPU"),
+    *("capacity", " each", "GiB ("),
+)
+"""One of these is in every text that names a device or its memory."""
+
 _SMALLEST_GIB = 4.0
 """Total capacities below this are of a slice or a misread number."""
 
@@ -31,6 +37,8 @@ def read_devices(lines: Iterable[NumberedLine], path: str) -> DeviceClaim | None
     memory_gib: float | None = None
     origin: Origin | None = None
     for number, text in lines:
+        if not (text.lstrip().startswith("#") or any(literal in text for literal in _LITERALS)):
+            continue
         found = _NAMED.search(text)
         before = (name, count, memory_gib)
         if found is not None:

@@ -24,79 +24,31 @@ FRAMES_KEPT = 12
 FRAME_REACH = 60
 """Lines back from an error that its traceback may be away; a frame takes two."""
 
-_KINDS: tuple[tuple[ExcerptKind, re.Pattern[str]], ...] = (
-    (
-        ExcerptKind.OOM,
-        re.compile(
-            r"out of memory|OutOfMemory|return OOM|Cannot allocate memory|\boom[-_ ]?kill|Killed process|MemoryError"
-            r"|No available memory for the cache|less than desired GPU memory|memory pressure|out-of-memory"
-            r"|Free at OOM",
-            re.IGNORECASE,
-        ),
-    ),
-    (
-        ExcerptKind.PROGRESS,
-        re.compile(r"\d+/\d+ \[[^\]\n]*?\d(?:\.\d+)? ?(?:s/it|it/s)"),
-    ),
-    (
-        ExcerptKind.MEMORY,
-        re.compile(
-            r"memory is still in use|Sleep mode freed|KV [Cc]ache (?:size|memory)|GPU blocks|[Mm]aximum concurrency"
-            r"|actual GPU [Uu]tilization|max_total_num_tokens|avail mem|ragmentation|Peak memory|memory profiling"
-            r"|wake up tags|fall asleep",
-        ),
-    ),
-    (
-        ExcerptKind.ERROR,
-        re.compile(
-            r"^\W*(?:\w+\.)*\w*(?:Error|Exception)\b(?!\w)|^(?:E\s+)?AssertionError|\bERROR\b|\bCRITICAL\b"
-            r"|died unexpectedly|SIGKILL|SIGSEGV|exit ?code:? ?-9|collective operation timeout|^Killed\b"
-        ),
-    ),
-    (
-        ExcerptKind.WARNING,
-        re.compile(r"\bWARN(?:ING)?\b|\w*Warning\b|deprecated|(?:is|are|be) ignored|will take precedence|falling back"),
-    ),
-    (
-        ExcerptKind.EVENT,
-        re.compile(
-            r"^\s*export \w+=|os\.environ\[|[Ss]av(?:ed|ing) (?:model )?checkpoint|\.distcp\b|[Ll]oaded checkpoint"
-            r"|time cost: [\d.]+s|engine (?:started|ready)|time \(ms\) \|",
-        ),
-    ),
-)
-"""In order of weight: a line is kept for the first that fits."""
+WITH_CONTEXT = (b"ut of memory", b"OutOfMemory", b'  File "')
+"""Literals of lines that go on in the next ones: a wrapped out-of-memory text, the code under a frame."""
 
-NEEDLES = (
-    b"ut of memory",
-    b"OutOfMemory",
+LONE = (b"still in use", b"Error:", b"xception:", b"SIGKILL", b"s/it]")
+"""Literals of single lines that matter wherever they stand."""
+
+LONE_AT_EDGES = (
     b"return OOM",
     b"allocate memory",
     b"Killed process",
     b"memory for the cache",
-    b"still in use",
-    b"Error:",
-    b"AssertionError",
-    b"xception:",
-    b"SIGKILL",
-    b'  File "',
-    b"s/it]",
-)
-"""Literals of the lines that matter wherever they stand."""
-
-NEEDLES_AT_EDGES = (
     b"MemoryError",
     b"less than desired",
-    b"memory pressure",
+    b"emory pressure",
+    b"Free at OOM",
+    b"oom",
     b"it/s",
     b"s/it",
-    b"KV cache",
-    b"KV Cache",
+    b"KV cache size",
+    b"KV cache mem",
+    b"KV Cache is alloc",
     b"GPU blocks",
-    b"oncurrency",
+    b"aximum concurrency",
     b"actual GPU",
     b"max_total_num_tokens",
-    b"avail mem",
     b"ragmentation",
     b"eak memory",
     b"emory profiling",
@@ -110,14 +62,12 @@ NEEDLES_AT_EDGES = (
     b"SIGSEGV",
     b"code: -9",
     b"Killed",
-    b"oom",
-    b"OOM",
-    b"operation timeout",
+    b"collective operation timeout",
     b"WARN",
     b"Warning",
     b"deprecated",
-    b"ignored",
-    b"precedence",
+    b" ignored",
+    b"take precedence",
     b"alling back",
     b"export ",
     b"os.environ[",
@@ -129,6 +79,50 @@ NEEDLES_AT_EDGES = (
 )
 """Literals of lines that are worth it at the beginning, where the job is set up, and at the end, where it fails:
 one more literal costs every megabyte 0.6 ms."""
+
+_FEW_LITERALS = tuple(literal.decode() for literal in (*WITH_CONTEXT, *LONE))
+_ALL_LITERALS = (*_FEW_LITERALS, *(literal.decode() for literal in LONE_AT_EDGES))
+
+_LONG_LINE = 1500
+"""Characters above which a line is a record of metrics, in which only the literals that matter anywhere are sought."""
+
+_KINDS: tuple[tuple[ExcerptKind, re.Pattern[str]], ...] = (
+    (
+        ExcerptKind.OOM,
+        re.compile(
+            r"ut of memory|OutOfMemory|return OOM|annot allocate memory|\boom[-_ ]?kill|Killed process|MemoryError"
+            r"|No available memory for the cache|less than desired GPU memory|emory pressure|Free at OOM"
+        ),
+    ),
+    (ExcerptKind.PROGRESS, re.compile(r"\d+/\d+ \[[^\]\n]{0,60}?\d(?:\.\d+)? ?(?:s/it|it/s)")),
+    (
+        ExcerptKind.MEMORY,
+        re.compile(
+            r"memory is still in use|Sleep mode freed|KV [Cc]ache (?:size|mem|is alloc)|GPU blocks"
+            r"|[Mm]aximum concurrency|actual GPU [Uu]tilization|max_total_num_tokens|ragmentation"
+            r"|[Pp]eak memory|emory profiling|wake up tags|fall asleep"
+        ),
+    ),
+    (
+        ExcerptKind.ERROR,
+        re.compile(
+            r"^\W*(?:\w+\.){0,8}\w*(?:Error|Exception)\b|\bERROR\b|\bCRITICAL\b"
+            r"|died unexpectedly|SIGKILL|SIGSEGV|code: -9|collective operation timeout|^Killed\b"
+        ),
+    ),
+    (
+        ExcerptKind.WARNING,
+        re.compile(r"\bWARN(?:ING)?\b|Warning\b|deprecated|(?:is|are|be) ignored|will take precedence|alling back"),
+    ),
+    (
+        ExcerptKind.EVENT,
+        re.compile(
+            r"^\s*export \w+=|os\.environ\[|[Ss]av(?:ed|ing) (?:model )?checkpoint|\.distcp\b|[Ll]oaded checkpoint"
+            r"|time cost: [\d.]+s|time \(ms\) \|"
+        ),
+    ),
+)
+"""In order of weight: a line is kept for the first that fits."""
 
 _FRAME = re.compile(r'^\s*File "[^"]+", line \d+|\bray::')
 _OOM_GOES_ON = re.compile(r"^\W*(?:GPU \d|has a total|of which|Including|this process|If reserved|\S* ?allocated)")
@@ -157,12 +151,14 @@ class ExcerptCollector:
         """Keep the line if it says something."""
         if self._goes_on(number, text):
             return
+        literals = _ALL_LITERALS if len(text) < _LONG_LINE else _FEW_LITERALS
+        if not any(literal in text for literal in literals):
+            self._take_code(number, text)
+            return
         if _FRAME.search(text):
             self._frames.append((number, text.strip()[:MAX_TEXT]))
         kind = next((kind for kind, pattern in _KINDS if pattern.search(text)), None)
         if kind is None:
-            if self._frames and self._frames[-1][0] == number - 1 and text.startswith("    "):
-                self._frames.append((number, text.strip()[:MAX_TEXT]))
             return
         key = (kind, _DIGITS.sub("0", text.strip())[:MAX_TEXT])
         self._keep(key, number, text.strip()[:MAX_TEXT])
@@ -171,6 +167,11 @@ class ExcerptCollector:
     def excerpts(self) -> tuple[Excerpt, ...]:
         """Return what was kept, in the order of the file."""
         return tuple(kept.excerpt for kept in sorted(self._kept.values(), key=lambda kept: kept.order))
+
+    def _take_code(self, number: int, text: str) -> None:
+        """The line of code under a frame."""
+        if self._frames and self._frames[-1][0] == number - 1 and text.startswith("    "):
+            self._frames.append((number, text.strip()[:MAX_TEXT]))
 
     def _keep(self, key: tuple[ExcerptKind, str], number: int, text: str) -> None:
         held = self._kept.get(key)

@@ -1,5 +1,6 @@
 """The first look at every file: what kind it is, what its beginning says, and which framework it speaks for."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
@@ -15,6 +16,9 @@ from steptune.readers.scan.head import head_lines
 from steptune.readers.scan.table_rows import read_table_rows
 from steptune.readers.scan.told import Told, read_told
 from steptune.readers.scan.votes import Votes, file_votes, key_votes, setting_votes
+
+_LEVEL = re.compile(r"(?:\[?(?:INFO|DEBUG|WARNING|ERROR|CRITICAL)\b|\(?EngineCore|  warnings\.warn)")
+"""Beginning of a log message, which never holds a setting but can look like one: `INFO: 10.0.0.1 - "POST ...`."""
 
 ROWS_LOOKED_AT = 64
 """Records of a metrics file whose keys vote."""
@@ -45,7 +49,8 @@ def look_at(path: Path) -> InputFile:
         keys = (key for row in islice(reader(path), ROWS_LOOKED_AT) for key in row.values)
         return InputFile(path=path, metrics=reader, votes=key_votes(keys), told=Told(facts=(), path=name))
     lines = head_lines(path)
-    config, told = read_config(lines, name), read_told(lines, name)
+    config = read_config([line for line in lines if not _LEVEL.match(line[1])], name)
+    told = read_told(lines, name)
     return InputFile(
         path=path,
         metrics=None,

@@ -10,9 +10,9 @@ from steptune.readers.facts import FactFinder
 from steptune.readers.lines import NumberedLine, clean
 from steptune.readers.reading import FrameworkReader
 from steptune.readers.scan.chunks import read_chunks
-from steptune.readers.scan.excerpts import NEEDLES, NEEDLES_AT_EDGES, ExcerptCollector
+from steptune.readers.scan.excerpts import LONE, LONE_AT_EDGES, WITH_CONTEXT, ExcerptCollector
 from steptune.readers.scan.keep import StepKeeper
-from steptune.readers.scan.pick import LineTally, pick_lines
+from steptune.readers.scan.pick import LineTally, Needles, pick_lines
 from steptune.readers.scan.sleep import SleepWatcher
 
 
@@ -34,13 +34,23 @@ def scan_log(path: Path, row: FrameworkReader | None, keeper: StepKeeper, facts:
     """
     tally = LineTally()
     excerpts, sleep = ExcerptCollector(path=str(path)), SleepWatcher(path=str(path))
-    needles = NEEDLES if row is None else (*row.wanted, *row.fact_needles, *NEEDLES)
-    picked = pick_lines(read_chunks(path), needles, tally, at_edges=NEEDLES_AT_EDGES)
+    picked = pick_lines(read_chunks(path), _needles(row), tally)
     lines = _observed(picked, excerpts, sleep, facts)
     keeper.take(() if row is None else row.read_steps(lines, str(path)))
     for _ in lines:
         pass
     return LogScan(num_lines=tally.num_lines, excerpts=excerpts.excerpts(), series=sleep.series())
+
+
+def _needles(row: FrameworkReader | None) -> Needles:
+    if row is None:
+        return Needles(wanted=WITH_CONTEXT, lone=LONE, lone_at_edges=LONE_AT_EDGES)
+    return Needles(
+        wanted=(*row.wanted, *WITH_CONTEXT),
+        wanted_at_edges=row.wanted_at_edges,
+        lone=LONE,
+        lone_at_edges=(*row.fact_needles, *LONE_AT_EDGES),
+    )
 
 
 def _observed(

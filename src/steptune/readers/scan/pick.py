@@ -8,6 +8,7 @@ with the same number.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import final
 
 from steptune.readers.lines import NumberedLine
@@ -19,8 +20,27 @@ FOLLOWING_LINES = 2
 MAX_LINE_BYTES = 1 << 18
 """Longest line that is handed on whole: the longest step line seen is 12 kB."""
 
+MAX_LONE_HITS = 400
+"""Lines of one chunk after which a literal that brings single lines is noise and given up for the rest of the file:
+more than one line in a hundred says the same."""
+
 _FEW_STATES = 4
 """Carriage-return states of one line up to which all are handed on; of more only those that hold a literal."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Needles:
+    """What to look for: ``Needles(wanted=(b"step:",), lone=(b"SIGKILL",), lone_at_edges=(b"export ",))``."""
+
+    wanted: tuple[bytes, ...]
+    """Their lines come with the lines after them."""
+    wanted_at_edges: tuple[bytes, ...] = ()
+    """As `wanted`, but only near the beginning and the end of the file."""
+    lone: tuple[bytes, ...] = ()
+    """Their lines come alone."""
+    lone_at_edges: tuple[bytes, ...] = ()
+    """As `lone`, but only there."""
 
 
 @final
@@ -31,43 +51,58 @@ class LineTally:
     num_lines: int = 0
 
 
-def pick_lines(
-    chunks: Iterable[Chunk], needles: Sequence[bytes], tally: LineTally, *, at_edges: Sequence[bytes] = ()
-) -> Iterator[NumberedLine]:
-    """Yield wanted lines with their numbers, in order, and count all lines into ``tally``.
-
-    Literals ``at_edges`` are looked for only near the beginning and the end of the file.
-    """
-    owed = 0
+def pick_lines(chunks: Iterable[Chunk], needles: Needles, tally: LineTally) -> Iterator[NumberedLine]:
+    """Yield wanted lines with their numbers, in order, and count all lines into ``tally``."""
+    owed, noisy = 0, set[bytes]()
     for chunk in chunks:
         text, number, offset = chunk.text, chunk.first_line, 0
-        here = (*needles, *at_edges) if chunk.is_edge else needles
-        for start in [*_wanted_starts(text, here), len(text)]:
+        wanted = _starts(text, (*needles.wanted, *(needles.wanted_at_edges if chunk.is_edge else ())))
+        lone = _lone_starts(chunk, needles, noisy)
+        literals = (*needles.wanted, *needles.lone)
+        for start in [*sorted(wanted | lone), len(text)]:
             while owed and offset < start:
                 end = _line_end(text, offset)
-                yield from _states(number, text[offset:end], here)
+                yield from _states(number, text[offset:end], literals)
                 number, offset, owed = number + 1, end, owed - 1
             if start < len(text):
                 number += text.count(b"\n", offset, start)
                 end = _line_end(text, start)
-                yield from _states(number, text[start:end], here)
-                number, offset, owed = number + 1, end, FOLLOWING_LINES
+                yield from _states(number, text[start:end], literals)
+                number, offset = number + 1, end
+                owed = FOLLOWING_LINES if start in wanted else max(owed - 1, 0)
         tally.num_lines = chunk.first_line - 1 + text.count(b"\n") + (not text.endswith(b"\n"))
 
 
 def all_lines(chunks: Iterable[Chunk]) -> Iterator[NumberedLine]:
     """Yield every line with its number."""
-    return pick_lines(chunks, (b"",), LineTally())
+    return pick_lines(chunks, Needles(wanted=(b"",)), LineTally())
 
 
-def _wanted_starts(text: bytes, needles: Sequence[bytes]) -> list[int]:
+def _starts(text: bytes, needles: Iterable[bytes]) -> set[int]:
     starts: set[int] = set()
     for needle in needles:
-        found = text.find(needle)
-        while 0 <= found < len(text):
-            starts.add(text.rfind(b"\n", 0, found) + 1)
-            found = text.find(needle, _line_end(text, found))
-    return sorted(starts)
+        starts.update(_hits(text, needle))
+    return starts
+
+
+def _lone_starts(chunk: Chunk, needles: Needles, noisy: set[bytes]) -> set[int]:
+    """Beginnings of lines that come alone; literals that turn out to be everywhere go to ``noisy``."""
+    starts: set[int] = set()
+    for needle in (*needles.lone, *(needles.lone_at_edges if chunk.is_edge else ())):
+        if needle not in noisy:
+            hits = list(islice(_hits(chunk.text, needle), MAX_LONE_HITS))
+            starts.update(hits)
+            if len(hits) == MAX_LONE_HITS:
+                noisy.add(needle)
+    return starts
+
+
+def _hits(text: bytes, needle: bytes) -> Iterator[int]:
+    """Yield the beginning of every line that holds ``needle``."""
+    found = text.find(needle)
+    while 0 <= found < len(text):
+        yield text.rfind(b"\n", 0, found) + 1
+        found = text.find(needle, _line_end(text, found))
 
 
 def _line_end(text: bytes, start: int) -> int:

@@ -25,7 +25,7 @@ class SleepWatcher:
 
     def take(self, number: int, text: str) -> None:
         """Keep the statement of a line, if it has one; the log does not say which step it is in."""
-        if found := _IN_USE.search(text):
+        if "still in use" in text and (found := _IN_USE.search(text)):
             self._points.append(SeriesPoint(step=None, value=float(found[1]), line=number))
 
     def series(self) -> tuple[Series, ...]:

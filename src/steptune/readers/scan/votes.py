@@ -15,10 +15,13 @@ from steptune.readers.frameworks import every_framework
 from steptune.readers.lines import clean
 from steptune.readers.reading import FrameworkReader
 from steptune.readers.scan.chunks import Chunk, read_chunks
-from steptune.readers.scan.pick import LineTally, pick_lines
+from steptune.readers.scan.pick import LineTally, Needles, pick_lines
 
 ENOUGH = 20
 """Votes of one kind that settle it; a longer look changes nothing."""
+
+LOOK_BYTES = 1 << 18
+"""Bytes looked at between two counts of the votes: most logs are told by the first of them."""
 
 FAR_BYTES = 1 << 23
 """Bytes of a file after which any vote is enough."""
@@ -41,7 +44,7 @@ def winner(votes: Votes) -> str | None:
 def file_votes(path: Path) -> Votes:
     """Votes of the lines of a text file and of the metric keys near its beginning."""
     votes, passed = Votes(), 0
-    for chunk in read_chunks(path):
+    for chunk in read_chunks(path, chunk_bytes=LOOK_BYTES):
         votes += _mark_votes(chunk)
         if passed == 0:
             votes += key_votes(_keys(chunk.text.decode("utf-8", errors="replace")))
@@ -69,7 +72,7 @@ def _mark_votes(chunk: Chunk) -> Votes:
 
 
 def _num_marks(chunk: Chunk, row: FrameworkReader) -> int:
-    lines = pick_lines([chunk], row.wanted, LineTally())
+    lines = pick_lines([chunk], Needles(wanted=(*row.wanted, *row.wanted_at_edges)), LineTally())
     return sum(1 for _ in islice((None for _, raw in lines if row.is_mark(clean(raw))), ENOUGH))
 
 

@@ -25,9 +25,8 @@ _MEMORY = {"max_memory_allocated_gb": "memory_allocated_gib", "max_memory_reserv
 
 ROW = FrameworkReader(
     name="verl",
-    wanted=(
-        b"step:",
-        b"timing_s/",
+    wanted=(b"step:", b"timing_s/"),
+    wanted_at_edges=(
         b"timing_per_token",
         b"critic/",
         b"actor/",

@@ -22,6 +22,9 @@ _STEP = re.compile(r"(?:^|(?<=[\s\])>|]))step:(\d+)(?=\s|$)")
 _MARK = re.compile(r"(?:^|\s)step:\d+ - [a-z_-]+/\S+:")
 _SEPARATOR = re.compile(r"\s+-\s+")
 _METRIC = re.compile(r"-?\s*(?P<key>[A-Za-z][^\s:]*/[^\s:]+)\s*:\s*(?P<value>\S+)(?:\s+\([\d.]+\s?%\))?\s*")
+_PLAIN_METRIC = re.compile(
+    r" - ([A-Za-z][^\s:]*/[^\s:]+):([-+]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|nan|inf))(?= - |$)"
+)
 _AVERAGE = re.compile(r"\(avg \(std\), med\) = \(\s*(?P<value>[-+\w.]+) .*\)\s+#\s(?P<key>\w+(?:/[\w@.-]+)+)\s*$")
 """A metric that a monitor prints as average, spread and median, its name behind a `#`."""
 
@@ -67,6 +70,8 @@ class _OpenLine:
 
     def line_at(self, offset: int) -> int:
         """Line number of the character at ``offset``."""
+        if len(self.rows) == 1:
+            return self.rows[0][1]
         return max(number for start, number in self.rows if start <= offset)
 
 
@@ -82,7 +87,7 @@ class _Reader:
 
     def feed(self, line: Line) -> Iterator[StepRecord]:
         """Take one row; yield the step it ends."""
-        start = _STEP.search(line.text)
+        start = _STEP.search(line.text) if "step:" in line.text else None
         if start is not None:
             yield from self._close_line()
             yield from self._turn_to(int(start[1]))
@@ -93,7 +98,7 @@ class _Reader:
             yield from self._close_line()
             if _is_metrics(line.text):
                 self.open_line = _opened(line, line.text.strip())
-            elif average := _AVERAGE.search(line.text):
+            elif "med) = (" in line.text and (average := _AVERAGE.search(line.text)):
                 yield from self._take([_metric(average["key"], average["value"], line.number, is_cut=False)])
 
     def end(self) -> Iterator[StepRecord]:
@@ -133,6 +138,8 @@ def _is_metrics(text: str) -> bool:
 
     The latter begins with a group of verl's: a row of a wrapped line may begin inside a key, ``s/gen:74.0``.
     """
+    if "/" not in text or ":" not in text:
+        return False
     first, *others = _SEPARATOR.split(text.strip().removeprefix("- "))
     is_whole = _GROUP.match(first) is not None or not others
     return is_whole and _METRIC.fullmatch(first) is not None and all(map(_METRIC.fullmatch, others))
@@ -169,7 +176,19 @@ def _join(opened: _OpenLine, line: Line) -> None:
 
 
 def _metrics(opened: _OpenLine) -> Iterator[Reading | Dropped]:
-    """Split a whole line into its metrics."""
+    """Split a whole line into its metrics: all at once where it is as verl prints it, else one by one."""
+    plain = _PLAIN_METRIC.findall(opened.text) if len(opened.rows) == 1 and opened.text.startswith("step:") else []
+    if not plain or len(plain) != opened.text.count(" - "):
+        yield from _odd_metrics(opened)
+        return
+    line = opened.rows[0][1]
+    for key, text in plain[:-1]:
+        yield Reading(key=_single_prefix(key), value=float(text), text=text, line=line)
+    key, text = plain[-1]
+    yield _metric(_single_prefix(key), text, line, is_cut=_ends_early(opened))
+
+
+def _odd_metrics(opened: _OpenLine) -> Iterator[Reading | Dropped]:
     segments = _SEPARATOR.split(opened.text)
     offset = 0
     for index, segment in enumerate(segments, start=1):
@@ -204,4 +223,4 @@ def _ends_early(opened: _OpenLine) -> bool:
 
 def _single_prefix(key: str) -> str:
     """Undo verl's doubled prefix: the fully async trainer names its timer `timing_s/param_sync` itself."""
-    return key.replace("timing_s/timing_s/", "timing_s/", 1)
+    return key.removeprefix("timing_s/") if key.startswith("timing_s/timing_s/") else key
