@@ -100,3 +100,9 @@ def test_optimizer_steps_belong_to_the_rollout_before_them() -> None:
     first, second = steps_in("slime", text)
     assert (first.number, first.value("train/grad_norm"), first.value("perf/step_time")) == (272, 1.0, 10.0)
     assert (second.number, set(second.readings)) == (273, {"perf/rollout_time"})
+
+
+def test_mean_times_of_a_samples_parts_are_of_no_step() -> None:
+    paste = paste_of("slime_runs.txt")
+    assert points(paste, "component_time/sandbox_provider_acquire/mean") == [(None, 129.35, 20)]
+    assert points(paste, "component_time/sglang_generate_http_s/mean") == [(None, 16.28, 21)]

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import final
 
-from steptune.readers.formats.by_step import StepCollector
+from steptune.readers.formats.by_step import StepCollector, add
 from steptune.readers.formats.dict_repr import DictText, read_pairs
 from steptune.readers.lines import Line, NumberedLine, clean_lines
-from steptune.readers.step import Reading, StepRecord
+from steptune.readers.step import Reading, StepBuilder, StepRecord
 from steptune.readers.values import parse_number
 
 _HEAD = re.compile(r"(?:^|[\s-])(?P<what>perf|rollout|step|eval) (?P<number>\d+): (?=\{)")
@@ -28,6 +28,11 @@ _ASSIGNED_HEAD = re.compile(r"(?:^|[\s#])step (?P<number>\d+): (?=train/[\w./-]+
 _ASSIGNED = re.compile(r"(?P<key>train/[\w./-]+)=(?P<value>[-+\w.]+)")
 """`step 0: train/loss=1.2, train/grad_norm=1.02`: how people copy a step into their notes."""
 
+_COMPONENT = re.compile(r"^\s*- (?P<name>\w+) mean (?P<mean>[\d.]+) s, p50 [\d.]+ s, p95 ")
+"""`- sandbox_acquire mean 129.35 s, p50 64.58 s, ...`: what slime-derived stacks print of a sample's life."""
+
+COMPONENT_PREFIX = "component_time/"
+
 
 def is_mark(text: str) -> bool:
     """Whether only slime prints such a line."""
@@ -36,7 +41,7 @@ def is_mark(text: str) -> bool:
 
 def read_steps(raw_lines: Iterable[NumberedLine], path: str) -> Iterator[StepRecord]:
     """Yield one step per rollout, including those without training timers."""
-    reader = _Reader(collector=StepCollector(path=path))
+    reader = _Reader(collector=StepCollector(path=path), components=StepBuilder(path=path))
     for line in clean_lines(raw_lines):
         yield from reader.feed(line)
     yield from reader.end()
@@ -46,6 +51,8 @@ def read_steps(raw_lines: Iterable[NumberedLine], path: str) -> Iterator[StepRec
 @dataclass(kw_only=True, slots=True)
 class _Reader:
     collector: StepCollector
+    components: StepBuilder
+    """Means over samples of no stated step."""
     open_record: DictText | None = None
     head: tuple[str, int] = ("perf", 0)
     """Kind and number of the open record."""
@@ -65,6 +72,8 @@ class _Reader:
             self.open_record.add(line)
         elif _ASSIGNED_HEAD.search(line.text):
             yield from self.collector.put(self.rollout, list(_assigned(line)))
+        elif component := _COMPONENT.match(line.text):
+            add(self.components, [_component(component, line)])
         elif _LOOSE.match(line.text):
             yield from self._put("loose", self.rollout, DictText.of(line))
         if self.open_record is not None and self.open_record.is_closed:
@@ -74,6 +83,8 @@ class _Reader:
         """The input is over."""
         yield from self._close()
         yield from self.collector.end()
+        if not self.components.is_empty():
+            yield self.components.build()
 
     def _close(self) -> Iterator[StepRecord]:
         record, self.open_record = self.open_record, None
@@ -87,6 +98,11 @@ class _Reader:
         if what != "eval":
             at = self.rollout if what == "step" else number
             yield from self.collector.put(at, list(read_pairs(record)), is_stated=self.is_stated)
+
+
+def _component(found: re.Match[str], line: Line) -> Reading:
+    key = f"{COMPONENT_PREFIX}{found['name']}/mean"
+    return Reading(key=key, value=float(found["mean"]), text=found["mean"], line=line.number)
 
 
 def _assigned(line: Line) -> Iterator[Reading]:
