@@ -9,7 +9,7 @@ from trainer_cases import SPEC
 from steptune.core.job import AlgorithmSpec, JobSpec
 from steptune.core.profile import CostCurve
 from steptune.engine.plan import plan_batch
-from steptune.engine.probe import SIZES, probe_trainer
+from steptune.engine.probe import NUM_OWED_SIZES, SIZES, probe_trainer
 from steptune.engine.probe_batch import batch_of, pick_rows, typical_rows
 
 JOB = JobSpec(name="probe", model=SPEC, algorithm=AlgorithmSpec(num_updates=4, kl_coef=0.1))
@@ -60,10 +60,10 @@ def test_the_optimizer_has_one_price_per_update(curves: list[CostCurve]) -> None
     assert 0 < optimizer.points[0].seconds < 1
 
 
-def test_no_budget_still_buys_the_two_small_sizes() -> None:
+def test_no_budget_still_buys_the_sizes_between_which_a_curve_bends() -> None:
     # on this clock a single call takes many seconds
     found = probe_trainer(JOB, (1,), ("fp32",), budget_s=0.0, clock=SteppingClock())
-    assert {len(curve.points) for curve in found if curve.name != "optimizer"} == {2}
+    assert {len(curve.points) for curve in found if curve.name != "optimizer"} == {NUM_OWED_SIZES}
 
 
 def test_probe_rows_are_those_of_the_job() -> None:
