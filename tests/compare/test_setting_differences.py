@@ -2,7 +2,6 @@ from typing import Any
 
 import pytest
 
-from steptune.compare.defaults import default_of
 from steptune.compare.differences import as_text, is_partial, levers, setting_differences, touch_rows, touches
 from steptune.compare.side import side_of
 
@@ -74,14 +73,6 @@ def test_the_table_of_knobs_comes_before_the_patterns() -> None:
     key = "actor_rollout_ref.rollout.tensor_model_parallel_size"
     assert touches(key) == "precision"
     assert touches(key, "verl") == "none"
-
-
-def test_a_computed_default_is_unknown() -> None:
-    assert default_of("verl", "actor_rollout_ref.rollout.free_cache_engine") == (True, True)
-    assert default_of("verl", "no.such.key") == (False, None)
-    assert default_of(None, "data.train_batch_size") == (False, None)
-    known, value = default_of("verl", "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu")
-    assert (known, value) == (False, None)
 
 
 def test_a_partial_configuration_is_silent_on_what_it_leaves_out(job: Any) -> None:

@@ -1,8 +1,8 @@
 """Why a difference may not be credited: a changed algorithm, two levers at once, another version, half a config."""
 
-from steptune.compare.defaults import changed_keys
 from steptune.compare.differences import as_text, is_partial, levers
 from steptune.compare.judge import percent
+from steptune.compare.key_facts import changed_keys
 from steptune.compare.measure import Measure
 from steptune.compare.side import Side, num_devices
 from steptune.compare.work import Work, work_text

@@ -10,11 +10,12 @@ from functools import cache
 from importlib.resources import files
 from typing import cast
 
-from steptune.compare.defaults import default_of, knob_effect
+from steptune.compare.key_facts import knob_effect
 from steptune.compare.side import Side
 from steptune.core.comparison import SettingDifference
 from steptune.core.paste import Setting, SettingValue
 from steptune.core.records import Record
+from steptune.published.defaults import default_of
 
 PARTIAL_FRAC = 0.5
 """Part of the other side's keys that a whole configuration states at least; rounds of V37 share 70 % to 95 %."""

@@ -7,11 +7,11 @@ are compared too, so that a config that belongs to another run does not pass for
 from dataclasses import dataclass
 from typing import Literal, final
 
-from steptune.compare.defaults import default_of
 from steptune.compare.differences import is_partial
 from steptune.compare.side import Side
 from steptune.core.comparison import WorkDifference
 from steptune.published.declared import Concept
+from steptune.published.defaults import default_of
 
 Sameness = Literal["same", "differs", "unknown"]
 

@@ -69,7 +69,7 @@ def _trainer_remedies() -> tuple[Remedy, ...]:
     return (
         Remedy(
             text="Do not call it a leak of the engine yet: gradients, optimizer states and the allocator's cache of "
-            "the first training steps appear here too; it is a leak only if it still grows after the second full cycle",
+            "the first training steps appear here too; a leak would go on growing after the second full cycle",
             source="https://github.com/huggingface/trl/issues/4086",
         ),
         Remedy(

@@ -41,7 +41,7 @@ def _share(text: str) -> float | None:
 
 def _asked(view: View) -> float | None:
     keys = (*view.rule.share_keys, "gpu_memory_utilization", "vllm_gpu_memory_utilization")
-    return view.first_number(keys)
+    return next((value for key in keys if view.is_set(key) and (value := view.number(key)) is not None), None)
 
 
 def _finding(excerpt: Excerpt, asked: float, actual: float, *, has_standby: bool) -> Finding:
@@ -50,7 +50,7 @@ def _finding(excerpt: Excerpt, asked: float, actual: float, *, has_standby: bool
         code="memory/override",
         kind=FindingKind.MEMORY,
         severity=Severity.WARNING,
-        title=f"The engine takes {actual:.2f} of the card though {asked:.2f} was asked{why}",
+        title=f"The engine takes {actual:g} of the card though {asked:g} was asked{why}",
         evidence=(Evidence(text=" ".join(excerpt.text.split())[:200], origin=excerpt.origin),),
         remedies=(
             Remedy(

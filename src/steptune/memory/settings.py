@@ -1,6 +1,7 @@
 """The user's settings as the advice needs them: looked up by key, and written back in the user's own language.
 
-The surprise: the same key is spelled with dashes on a command line and with underscores in Python; both are found.
+The surprise: the same key is spelled with dashes on a command line and with underscores in Python, and OpenRLHF and
+SkyRL renamed theirs; all are found, and a user who writes the old names is answered in the old names.
 """
 
 from dataclasses import dataclass
@@ -9,6 +10,8 @@ from typing import final
 from steptune.core.knob import KnobValue
 from steptune.core.paste import Paste, Setting, effective
 from steptune.memory.tables import FrameworkRule, framework_rules
+from steptune.published.defaults import default_of
+from steptune.published.keys import renames
 
 NO_FRAMEWORK = FrameworkRule(name="", language="hydra")
 """Stands for a framework that is unknown or has no rule: no keys, so no lines."""
@@ -21,18 +24,23 @@ class View:
 
     rule: FrameworkRule
     by_key: dict[str, Setting]
+    old_names: dict[str, str]
+    """Former name of a key that was renamed, by its name of today."""
+    speaks_old: bool
+    """Whether the settings use a former name."""
 
-    def get(self, key: str) -> Setting | None:
-        """Return the setting that counts, or None where it is not set or not resolved."""
-        setting = self.by_key.get(_normal(key))
-        return setting if setting is not None and setting.is_resolved else None
+    def found(self, key: str) -> Setting | None:
+        """Return the setting under the name of today or the former one."""
+        former = self.old_names.get(key)
+        return self.by_key.get(_normal(key)) or (self.by_key.get(_normal(former)) if former else None)
 
     def value(self, key: str, default: KnobValue = None) -> KnobValue:
-        """Return a scalar setting, ``default`` where it is not set."""
-        setting = self.get(key)
-        if setting is None or isinstance(setting.value, tuple):
-            return default
-        return setting.value
+        """Return a scalar setting; where it is not set the framework's own default, else ``default``."""
+        setting = self.found(key)
+        if setting is not None:
+            return setting.value if setting.is_resolved and not isinstance(setting.value, tuple) else None
+        known, own = default_of(self.rule.name, key)
+        return own if known and own is not None else default
 
     def number(self, key: str, default: KnobValue = None) -> float | None:
         """Return a numeric setting, None where it is not set or no number."""
@@ -45,11 +53,11 @@ class View:
 
     def is_set(self, key: str) -> bool:
         """Return whether the key is set at all, resolved or not."""
-        return _normal(key) in self.by_key
+        return self.found(key) is not None
 
     def holds(self, when: dict[str, KnobValue]) -> bool:
-        """Return whether every key has its value; an unset key counts as off."""
-        return all(self.value(key, default=False) == wanted for key, wanted in when.items())
+        """Return whether every key has its value; an unset key has its default, or is off."""
+        return all((self.value(key) or False) == wanted for key, wanted in when.items())
 
     def sequence_tokens(self) -> int | None:
         """Return the longest sequence (prompt and response) in tokens, None unless every part is set."""
@@ -59,11 +67,12 @@ class View:
 
     def line(self, key: str, value: KnobValue) -> str:
         """Return ``key`` set to ``value`` in the language that the user wrote it in."""
-        setting = self.by_key.get(_normal(key))
+        setting = self.found(key)
         layer = setting.layer if setting is not None else None
         if key.startswith("env."):
             return f"export {key.removeprefix('env.')}={value}"
-        spelled = setting.key if setting is not None else key
+        today = self.old_names.get(key, key) if self.speaks_old else key
+        spelled = setting.key if setting is not None else today
         match self.rule.language:
             case "flags":
                 return f"--{spelled}" if value is True else f"--{spelled} {_text(value, lower=True)}"
@@ -86,7 +95,10 @@ class View:
 def view_of(paste: Paste) -> View:
     """Return the view on the settings of ``paste``."""
     rule = framework_rules().get(paste.framework or "", NO_FRAMEWORK)
-    return View(rule=rule, by_key={_normal(key): setting for key, setting in effective(paste.settings).items()})
+    by_key = {_normal(key): setting for key, setting in effective(paste.settings).items()}
+    old_names = {one.new: one.old for one in renames(rule.name) if one.kind == "renamed" and one.new}
+    speaks_old = any(_normal(old) in by_key for old in old_names.values())
+    return View(rule=rule, by_key=by_key, old_names=old_names, speaks_old=speaks_old)
 
 
 def _normal(key: str) -> str:

@@ -17,7 +17,8 @@ _FRAGMENTED = re.compile(r"\|[^|\n]*fragmentation[^|\n]*\|\W*([\d.]+) ?Gi?B\W*\|
 
 def not_monotone_finding(paste: Paste) -> Finding | None:
     """Return the finding where a table shows less free memory at the smaller share."""
-    text = "\n".join(excerpt.text for excerpt in paste.excerpts if "|" in excerpt.text)
+    rows = (row for excerpt in paste.excerpts if "|" in excerpt.text for row in (*excerpt.context, excerpt.text))
+    text = "\n".join(dict.fromkeys(rows))
     header, free = _HEADER.search(text), _FREE.search(text)
     if header is None or free is None:
         return None

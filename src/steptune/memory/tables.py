@@ -44,9 +44,11 @@ class KeyMove(Record):
     value: KnobValue = None
     """For ``set``; for the other moves what to write when the present value is unknown."""
     default: KnobValue = None
-    """The framework's own default, used when the key is not set."""
+    """The framework's own default where the table of known keys has none: an expression, or no such table."""
+    follows: str = ""
+    """Key whose value this one has where it is not set."""
     when: dict[str, KnobValue] = {}
-    """Keys that must have these values, the framework's defaults in `defaults` counted."""
+    """Keys that must have these values, the framework's own defaults counted."""
     is_partner: bool = False
     """Must be changed with the other keys of the remedy, never alone."""
 

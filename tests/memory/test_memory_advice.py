@@ -1,0 +1,296 @@
+from typing import Any
+
+import pytest
+
+from steptune.core.finding import Finding, Severity
+from steptune.core.paste import ExcerptKind, Paste, Series, SeriesPoint
+from steptune.memory.advise import memory_findings
+from steptune.memory.tables import remedy_rules
+from steptune.published.declared import normal_key
+from steptune.published.keys import known_keys
+
+LOGPROB_FRAMES = ('File "/verl/verl/workers/fsdp_workers.py", line 782, in compute_log_prob',)
+BACKWARD_FRAMES = ("loss.backward()",)
+LOGITS_FRAMES = ("logprobs = torch.log_softmax(logits.float(), dim=-1)",)
+TEXT = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 12.00 GiB. GPU 0 has a total capacity of 80.00 GiB "
+    "of which 8.00 GiB is free. Of the allocated memory 60.00 GiB is allocated by PyTorch, and {reserved:.2f} GiB is "
+    "reserved by PyTorch but unallocated."
+)
+
+
+def only(findings: tuple[Finding, ...]) -> Finding:
+    (finding,) = findings
+    return finding
+
+
+def lines(finding: Finding) -> list[str]:
+    return [line for remedy in finding.remedies for line in remedy.lines]
+
+
+def advised(oom_paste: Any, frames: Any, framework: str, settings: Any, reserved: float = 1.0) -> Finding:
+    return only(
+        memory_findings(
+            oom_paste(TEXT.format(reserved=reserved), frames=frames, framework=framework, settings=settings)
+        )
+    )
+
+
+def sleep_series(values: list[float]) -> Paste:
+    points = tuple(SeriesPoint(step=i, value=v, line=i + 1) for i, v in enumerate(values))
+    series = Series(name="memory_after_sleep_gib", key="memory is still in use", points=points, path="run.log")
+    return Paste(paths=("run.log",), series=(series,))
+
+
+def test_the_micro_batch_shrinks_to_the_nearest_divisor_that_fits(oom_paste: Any) -> None:
+    # 8 of 12 GiB are free, so two thirds may stay: of 12 samples at most 8, and 6 is the largest divisor of 12 below
+    settings = {"actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu": 12}
+    finding = advised(oom_paste, LOGPROB_FRAMES, "verl", settings)
+    assert finding.code == "oom/logprob"
+    assert "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=6" in lines(finding)
+
+
+def test_a_token_budget_never_falls_below_one_sequence(oom_paste: Any) -> None:
+    # two thirds of 10,240 would be 6,656 tokens; one sequence may have 1,024 + 8,192 = 9,216
+    settings = {
+        "actor_rollout_ref.actor.use_dynamic_bsz": True,
+        "actor_rollout_ref.actor.ppo_max_token_len_per_gpu": 10_240,
+        "data.max_prompt_length": 1024,
+        "data.max_response_length": 8192,
+    }
+    finding = advised(oom_paste, BACKWARD_FRAMES, "verl", settings)
+    assert finding.code == "oom/backward"
+    assert lines(finding)[0] == "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=9216"
+    assert not [line for line in lines(finding) if "micro_batch" in line]
+
+
+def test_a_micro_batch_of_one_is_not_advised_again(oom_paste: Any) -> None:
+    settings = {"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu": 1}
+    finding = advised(oom_paste, BACKWARD_FRAMES, "verl", settings)
+    assert not [line for line in lines(finding) if "micro_batch" in line]
+    assert lines(finding)
+
+
+def test_trl_keeps_its_batch_by_accumulating_more(oom_paste: Any) -> None:
+    settings = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2}
+    finding = advised(oom_paste, BACKWARD_FRAMES, "trl", settings)
+    # two thirds of 8 is 5.3, so 4 samples twice as often
+    assert {"--per_device_train_batch_size 4", "--gradient_accumulation_steps 4"} <= set(lines(finding))
+
+
+def test_python_arguments_are_answered_in_python(oom_paste: Any) -> None:
+    paste = oom_paste(TEXT.format(reserved=1.0), frames=BACKWARD_FRAMES, framework="trl", settings={"max_steps": 5})
+    assert "per_device_train_batch_size=4," in lines(only(memory_findings(paste)))
+
+
+def test_flags_are_answered_with_flags(oom_paste: Any) -> None:
+    settings = {"use-dynamic-batch-size": True, "max-tokens-per-gpu": 9216}
+    finding = advised(oom_paste, BACKWARD_FRAMES, "slime", settings)
+    assert "--max-tokens-per-gpu 6144" in lines(finding)
+
+
+def test_old_names_are_answered_in_old_names(oom_paste: Any) -> None:
+    settings = {"micro_train_batch_size": 4, "vllm_gpu_memory_utilization": 0.6}
+    finding = advised(oom_paste, BACKWARD_FRAMES, "openrlhf", settings)
+    assert "--micro_train_batch_size 2" in lines(finding)
+    assert not [line for line in lines(finding) if "." in line.split()[0]]
+    new = advised(oom_paste, BACKWARD_FRAMES, "openrlhf", {"train.micro_batch_size": 4})
+    assert "--train.micro_batch_size 2" in lines(new)
+
+
+def test_a_key_that_follows_another_starts_from_its_value(oom_paste: Any) -> None:
+    # the log-prob batch is the training micro batch unless set: 8 may keep two thirds, so 4
+    finding = advised(oom_paste, ("get_logprobs",), "nemo_rl", {"policy.train_micro_batch_size": 8})
+    assert "policy.logprob_batch_size=4" in lines(finding)
+
+
+def test_every_key_that_is_advised_exists() -> None:
+    passed_on = ("sglang-",)  # slime hands these flags on to SGLang
+    for rule in remedy_rules():
+        for move in rule.keys:
+            known = {normal_key(key) for key in known_keys(move.framework)}
+            for key in (move.key, *move.when, *([move.follows] if move.follows else [])):
+                assert not known or key.startswith(passed_on) or normal_key(key) in known, (rule.name, key)
+
+
+def test_the_size_of_the_logits_is_worked_out(oom_paste: Any) -> None:
+    # 4 x (1,024 + 4,096) tokens x 151,936 x 4 bytes = 11.6 GiB
+    settings = {
+        "actor_rollout_ref.model.path": "MODELS/Qwen3-8B",
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu": 4,
+        "data.max_prompt_length": 1024,
+        "data.max_response_length": 4096,
+    }
+    finding = advised(oom_paste, LOGITS_FRAMES, "verl", settings)
+    assert finding.code == "oom/logits"
+    stated = " ".join(evidence.text for evidence in finding.evidence)
+    assert "11.6 GiB" in stated
+    # 12 GiB / (151,936 x 4 bytes) = 21,201 tokens
+    assert "21,201 tokens" in stated
+    assert lines(finding)[0] == "actor_rollout_ref.actor.entropy_from_logits_with_chunking=True"
+
+
+def test_what_changes_the_algorithm_is_only_warned_of(oom_paste: Any) -> None:
+    finding = advised(oom_paste, LOGITS_FRAMES, "verl", {})
+    assert all(remedy.lines == () for remedy in finding.remedies if not remedy.keeps_algorithm)
+    assert not [line for line in lines(finding) if "max_response_length" in line or "rollout.n=" in line]
+    assert any(remedy.text.startswith("Do not shorten") for remedy in finding.remedies)
+
+
+@pytest.mark.parametrize(("framework", "advises"), [("verl", False), ("nemo_rl", False), ("prime_rl", True)])
+def test_expandable_segments_are_never_advised_with_sleep_mode(oom_paste: Any, framework: str, advises: bool) -> None:
+    finding = advised(oom_paste, BACKWARD_FRAMES, framework, {}, reserved=20.0)
+    assert any("expandable_segments:True" in line for line in lines(finding)) is advises
+    assert any("garbage_collection_threshold" in line for line in lines(finding)) is not advises
+
+
+def test_little_fragmentation_needs_no_word(oom_paste: Any) -> None:
+    finding = advised(oom_paste, BACKWARD_FRAMES, "prime_rl", {}, reserved=1.0)
+    assert not [line for line in lines(finding) if "ALLOC_CONF" in line]
+
+
+def test_a_card_that_is_already_taken_is_asked_for_what_is_free(oom_paste: Any) -> None:
+    # 31.44 of 47.38 GiB are free: 0.663, less 0.02 of head-room
+    text = (
+        "ValueError: Free memory on device (31.44/47.38 GiB) on startup is less than desired GPU memory utilization "
+        "(0.95, 45.01 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes."
+    )
+    finding = only(memory_findings(oom_paste(text, framework="openrlhf")))
+    assert lines(finding)[0] == "--vllm.gpu_memory_utilization 0.64"
+
+
+def test_no_room_for_a_cache_asks_for_more_not_less(oom_paste: Any) -> None:
+    text = "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`"
+    settings = {"actor_rollout_ref.rollout.gpu_memory_utilization": 0.4}
+    finding = only(memory_findings(oom_paste(text, framework="verl", settings=settings)))
+    assert lines(finding)[0] == "actor_rollout_ref.rollout.gpu_memory_utilization=0.5"
+
+
+def test_the_engine_is_told_the_longest_sequence_of_the_job(oom_paste: Any) -> None:
+    text = (
+        "ValueError: To serve at least one request with the models's max seq len (131072), (16.00 GiB KV cache is "
+        "needed, which is larger than the available KV cache memory (0.71 GiB)."
+    )
+    settings = {"data.max_prompt_length": 1024, "data.max_response_length": 4096}
+    finding = only(memory_findings(oom_paste(text, framework="verl", settings=settings)))
+    assert lines(finding)[0] == "actor_rollout_ref.rollout.max_model_len=5120"
+
+
+def test_a_wake_up_lowers_the_share_by_what_is_missing(oom_paste: Any) -> None:
+    text = "RuntimeError: CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62"
+    settings = {"actor_rollout_ref.rollout.gpu_memory_utilization": 0.6}
+    finding = only(memory_findings(oom_paste(text, framework="verl", settings=settings)))
+    assert "actor_rollout_ref.rollout.gpu_memory_utilization=0.5" in lines(finding)
+
+
+def test_weight_sync_frames_ask_for_a_smaller_bucket(oom_paste: Any) -> None:
+    frames = ("refit_policy_generation(", "stream_weights_via_ipc_zmq")
+    finding = advised(oom_paste, frames, "nemo_rl", {"policy.refit_buffer_size_gb": 8})
+    assert finding.code == "oom/refit"
+    assert lines(finding)[0] == "policy.refit_buffer_size_gb=4"
+
+
+def test_every_rank_and_the_controller_print_one_failure(oom_paste: Any) -> None:
+    text = TEXT.format(reserved=1.0)
+    ranks = oom_paste(text, text, frames=BACKWARD_FRAMES, framework="verl", count=8)
+    again = oom_paste("ray.exceptions.RayTaskError(OutOfMemoryError): CUDA out of memory")
+    both = ranks.model_copy(update={"excerpts": (*ranks.excerpts, *again.excerpts)})
+    finding = only(memory_findings(both))
+    assert finding.code == "oom/backward"
+    assert any("16 times" in evidence.text for evidence in finding.evidence)
+
+
+def test_two_phases_that_fail_are_two_findings(oom_paste: Any) -> None:
+    one = oom_paste(TEXT.format(reserved=1.0), frames=BACKWARD_FRAMES)
+    other = oom_paste("RuntimeError: CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62")
+    both = one.model_copy(update={"excerpts": (*one.excerpts, *other.excerpts)})
+    assert {finding.code for finding in memory_findings(both)} == {"oom/backward", "oom/wake_up"}
+
+
+def test_a_kill_is_not_told_as_a_fact_where_a_device_failed(oom_paste: Any) -> None:
+    kill = (
+        "Worker exit detail: (1) The process is killed by SIGKILL by OOM killer due to high memory usage. (2) ray stop"
+    )
+    both = oom_paste(kill, TEXT.format(reserved=1.0), frames=BACKWARD_FRAMES)
+    assert {finding.code for finding in memory_findings(both)} == {"oom/backward"}
+    alone = only(memory_findings(oom_paste(kill)))
+    assert (alone.code, alone.severity) == ("oom/host", Severity.WARNING)
+
+
+def test_the_memory_savers_message_is_no_crash(oom_paste: Any) -> None:
+    finding = only(memory_findings(oom_paste("TorchMemorySaver::malloc return OOM", framework="slime")))
+    assert (finding.code, finding.severity) == ("memory/non_fatal", Severity.INFO)
+
+
+def test_memory_that_stays_after_sleep_and_grows_is_an_alarm() -> None:
+    # N09: 4.11 -> 11.57 -> 25.0 GiB, the failure comes later and elsewhere
+    finding = only(memory_findings(sleep_series([4.11, 11.57, 25.0, 24.0])))
+    assert finding.code == "memory/after_sleep_growth"
+    assert "4.1 -> 11.6 -> 25.0" in finding.title
+    assert "trainer" not in finding.title
+
+
+def test_growth_on_a_card_that_the_trainer_fills_is_not_blamed_on_the_engine() -> None:
+    # T05: DeepSpeed's gradients and cache, 49.25 -> 77.17 GiB
+    finding = only(memory_findings(sleep_series([49.25, 48.55, 67.88, 77.17])))
+    assert "trainer's own" in finding.title
+
+
+@pytest.mark.parametrize("values", [[], [4.1], [4.1, 11.0], [49.25, 48.55, 49.0, 48.9], [25.0, 11.0, 4.0]])
+def test_memory_that_does_not_grow_raises_nothing(values: list[float]) -> None:
+    assert memory_findings(sleep_series(values)) == ()
+
+
+def test_a_share_that_was_not_kept_is_told(oom_paste: Any) -> None:
+    text = "Unsloth: vLLM loading ... with actual GPU Utilization= 88."
+    settings = {"gpu_memory_utilization": 0.5, "env.UNSLOTH_VLLM_STANDBY": 1}
+    paste = oom_paste(text, framework="trl", settings=settings, kind=ExcerptKind.MEMORY)
+    finding = only(memory_findings(paste))
+    assert finding.code == "memory/override"
+    assert "0.88" in finding.title
+    assert "0.5 was asked" in finding.title
+    assert lines(finding) == ["export UNSLOTH_VLLM_STANDBY=0"]
+
+
+def test_a_share_that_was_kept_is_silent(oom_paste: Any) -> None:
+    text = "Unsloth: vLLM loading ... with actual GPU Utilization= 49.5"
+    paste = oom_paste(text, settings={"gpu_memory_utilization": 0.5}, kind=ExcerptKind.MEMORY)
+    assert memory_findings(paste) == ()
+
+
+TABLE = (
+    "| Item | ratio=0.5 run | ratio=0.45 run | delta |",
+    "| **PyTorch fragmentation (reserved - allocated)** | **1.29 GB** | **7.04 GB** | **+5.75 GB** |",
+)
+
+
+@pytest.mark.parametrize(
+    ("row", "fires"),
+    [("| Free at OOM | 6.83 GB | 2.91 GB | -3.92", True), ("| Free at OOM | 2.91 GB | 6.83 GB | +3.92", False)],
+)
+def test_a_smaller_share_that_left_less_is_told(oom_paste: Any, row: str, fires: bool) -> None:
+    # N08: ratio 0.5 -> 0.45, free 6.83 -> 2.91 GB
+    paste = oom_paste(*TABLE, row, kind=ExcerptKind.EVENT)
+    found = [finding for finding in memory_findings(paste) if finding.code == "memory/not_monotone"]
+    assert bool(found) is fires
+    assert not found or "7.04" in found[0].evidence[0].text
+
+
+def test_the_assertion_of_the_two_allocators_is_a_fault(oom_paste: Any) -> None:
+    text = "AssertionError: Expandable segments are not compatible with memory pool."
+    finding = only(memory_findings(oom_paste(text)))
+    assert (finding.code, finding.severity) == ("memory/pool_conflict", Severity.FAULT)
+
+
+@pytest.mark.parametrize(("sleeps", "fires"), [(True, True), (False, False)])
+def test_the_two_allocators_are_seen_in_the_settings_already(oom_paste: Any, sleeps: bool, fires: bool) -> None:
+    settings = {
+        "env.PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+        "actor_rollout_ref.rollout.free_cache_engine": sleeps,
+    }
+    found = memory_findings(oom_paste(framework="verl", settings=settings))
+    assert [finding.code for finding in found] == (["memory/pool_conflict"] if fires else [])
+
+
+def test_an_empty_paste_says_nothing() -> None:
+    assert memory_findings(Paste(paths=())) == ()
