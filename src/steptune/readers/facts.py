@@ -53,11 +53,15 @@ class FactFinder:
 
     version_pattern: re.Pattern[str] | None
     trainer_pattern: re.Pattern[str] | None
+    literals: tuple[str, ...] = ()
+    """One of them is in every line that a pattern can find; lines of metrics are long and hold none."""
     version: str | None = None
     trainer: str | None = None
 
     def take(self, raw: str) -> None:
         """Look at one line."""
+        if not any(literal in raw for literal in self.literals):
+            return
         if self.version is None and self.version_pattern and (found := self.version_pattern.search(raw)):
             self.version = found[1]
         if self.trainer is None and self.trainer_pattern and (named := self.trainer_pattern.search(raw)):

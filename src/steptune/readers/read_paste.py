@@ -47,16 +47,18 @@ class _Steps:
 
 def _read_steps(files: Sequence[InputFile], row: FrameworkReader | None) -> _Steps:
     keeper, scans = StepKeeper(), list[LogScan]()
-    facts = FactFinder(
-        version_pattern=None if row is None else row.version,
-        trainer_pattern=None if row is None else row.trainer,
-    )
+    facts = FactFinder(version_pattern=None, trainer_pattern=None) if row is None else _finder(row)
     for file in files:
         if file.metrics is None:
             scans.append(scan_log(file.path, row, keeper, facts))
         elif row is not None:
             keeper.take(records_of(file.metrics(file.path), row, str(file.path)))
     return _Steps(keeper=keeper, facts=facts, scans=scans)
+
+
+def _finder(row: FrameworkReader) -> FactFinder:
+    literals = tuple(needle.decode() for needle in row.fact_needles)
+    return FactFinder(version_pattern=row.version, trainer_pattern=row.trainer, literals=literals)
 
 
 def _paste(files: Sequence[InputFile], steps: _Steps, row: FrameworkReader | None) -> Paste:

@@ -21,7 +21,8 @@ _EACH = re.compile(r"(?P<gb>\d{2,3}) ?(?:GB|GiB|G) each|(?P<peak>(?<=/)\d+\.\d) 
 _COUNT = re.compile(r"(?<![\w./-])(?P<count>[1-9]\d{0,3}) ?[x×]? ?(?:GPUs?|accelerators|NPUs?|devices)\b")
 
 _LITERALS = (
-    *("00", "20", "A10", "A30", "A40", "L40", "L4", "B300", "T4", "MI", "RTX", "910", "C550", "TPU"),
+    *("GB200", "GB300", "GH200", "B200", "B300", "H200", "H100", "H800", "H20", "A100", "A800", "A10", "A40", "A30"),
+    *("A6000", "L40", "L20", "L4", "V100", "T4", "MI2", "MI3", "RTX", "910", "C550", "TPU"),
     *("capacity", " each", "GiB ("),
 )
 """One of these is in every text that names a device or its memory."""
