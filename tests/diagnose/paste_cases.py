@@ -1,10 +1,10 @@
 """Small pastes for the rules: settings, series and a mean step, as readers give them."""
 
+from diagnose_cases import measured
+
 from steptune.core.paste import DeviceClaim, Excerpt, ExcerptKind, Paste, Series, SeriesPoint, Setting, ValueStatus
 from steptune.core.phase import Role, SpanKind
 from steptune.core.profile import Origin, PhaseTime, Profile, RoleProfile, SummaryLengths, WorkSignature
-
-from .diagnose_cases import measured
 
 
 def origin(key: str = "", line: int = 1) -> Origin:

@@ -31,7 +31,7 @@ def cannot_help(profile: Profile) -> tuple[str, ...]:
         return ()
     costs = [(name, cost_s(profile, *phases)) for name, phases in LEVERS]
     return tuple(
-        f"{name} cannot help: for free it would bring the step from {from_to(step_s, step_s - cost)} ({cost / step_s:.1%})"
+        f"{name} cannot help: for free, {from_to(step_s, step_s - cost)} ({cost / step_s:.1%})"
         for name, cost in costs
         if 0 < cost < WORTHLESS_FRAC * step_s
     )

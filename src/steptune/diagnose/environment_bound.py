@@ -13,12 +13,13 @@ LEVERS = ("schedule",)
 
 def environment_bound(profile: Profile, planned: PlannedWork | None, threshold: float) -> Bottleneck | None:
     """Find the time of environment waits and rewards."""
+    step_s = profile.step_time.value
     env_s, reward_s = cost_s(profile, Phase.ENV_WAIT), cost_s(profile, Phase.REWARD)
     return found(
         BottleneckKind.ENVIRONMENT_BOUND,
         profile,
         threshold,
         cost_s=env_s + reward_s,
-        evidence=f"environment {brief(env_s)} s and reward {brief(reward_s)} s of a {brief(profile.step_time.value)} s step",
+        evidence=f"environment {brief(env_s)} s and reward {brief(reward_s)} s of a {brief(step_s)} s step",
         levers=LEVERS,
     )

@@ -117,6 +117,7 @@ def _mixed_steps(job: Job) -> list[Finding]:
         steps = [p.step for p in series.points if p.step is not None and p.status is ValueStatus.MEASURED]
         back = next((i for i in range(1, len(steps)) if steps[i] < steps[i - 1]), None)
         if back is not None:
-            title = f"Steps go back from {steps[back - 1]} to {steps[back]}: several runs in one input, a mean describes none"
+            turn = f"{steps[back - 1]} to {steps[back]}"
+            title = f"Steps go back from {turn}: several runs in one input, a mean describes none"
             return [finding("mixed_steps", title, (Evidence(text=series.key, origin=origin_of(series, back)),))]
     return []

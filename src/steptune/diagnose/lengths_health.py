@@ -12,7 +12,7 @@ GROWN_RATIO = 1.5
 
 
 def entropy_collapse(job: Job) -> Finding | None:
-    """Find a collapsed entropy; exploding answers beside it make it certain. Exactly 0 means not computed or rounded."""
+    """Find a collapsed entropy; exploding answers make it certain. Exactly 0 means not computed or rounded."""
     entropy = job.series("entropy")
     if entropy is None or not 0 < recent_median(entropy) < COLLAPSED_NAT:
         return None

@@ -16,12 +16,12 @@ def padding_waste(profile: Profile, planned: PlannedWork | None, threshold: floa
     if planned is None or not planned.padded_tokens > 0:
         return None
     waste_frac = 1 - planned.active_tokens / planned.padded_tokens
-    train_s = cost_s(profile, Phase.TRAIN)
+    padded, train_s = planned.padded_tokens, cost_s(profile, Phase.TRAIN)
     return found(
         BottleneckKind.PADDING_WASTE,
         profile,
         threshold,
         cost_s=waste_frac * train_s,
-        evidence=f"{waste_frac:.0%} of {planned.padded_tokens:.0f} positions are padding ({brief(train_s)} s of training)",
+        evidence=f"{waste_frac:.0%} of {padded:.0f} positions are padding ({brief(train_s)} s of training)",
         levers=LEVERS,
     )

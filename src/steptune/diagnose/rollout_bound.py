@@ -26,7 +26,9 @@ def rollout_bound(profile: Profile, planned: PlannedWork | None, threshold: floa
         starved_s = wait_s(profile, Role.TRAINER, Phase.ROLLOUT)
         if not starved_s > wait_s(profile, Role.ROLLOUT, Phase.TRAIN, Phase.WEIGHT_SYNC):
             return None
-        evidence = f"the trainer waits {brief(starved_s)} s of a {brief(step_s)} s step for samples: the rollout side is too slow"
+        evidence = (
+            f"the trainer waits {brief(starved_s)} s of a {brief(step_s)} s step for samples: rollout is too slow"
+        )
         return found(
             BottleneckKind.ROLLOUT_BOUND, profile, threshold, cost_s=starved_s, evidence=evidence, levers=LEVERS
         )

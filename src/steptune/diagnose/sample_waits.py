@@ -27,7 +27,7 @@ WORDS = {
 MIN_FRAC = 0.15
 """Part of the rollout that a mean sample must wait before it is named where the step is unknown. Prior."""
 
-_SECONDS = re.compile(r"time|_s(?:\b|/)|duration|timing|seconds|acquire|_init|call_")
+_SECONDS = re.compile(r"time|_s(?:\b|/)|duration|timing|seconds")
 _MEAN = re.compile(r"(?:^|[/_ ])(?:mean|avg|average)(?:_s)?$")
 _ENGINE = re.compile(r"(?<!non_)generat\w*")
 

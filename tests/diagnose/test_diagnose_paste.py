@@ -1,0 +1,128 @@
+"""The whole way from a paste to its diagnosis, and what must hold for any paste."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from paste_cases import paste, series, step
+from paste_cases import settings as config
+
+from steptune.core.finding import Diagnosis, FindingKind, Severity
+from steptune.core.paste import Series
+from steptune.diagnose.paste import diagnose_paste
+
+
+def test_a_rollout_bound_step_is_answered_in_full() -> None:
+    log = paste(
+        step({"rollout": 74.02, "old_logprob": 3.57, "ref_logprob": 2.0, "train": 16.96}, num_steps=1),
+        series=(series("mfu", 1.018), series("reward", 0.011)),
+        settings=config(actor_rollout_ref__rollout__gpu_memory_utilization=0.5),
+    )
+    answer = diagnose_paste(log)
+    bound = next(f for f in answer.findings if f.code == "rollout_bound")
+    assert bound.title == "Generation is 77% of the step: if it were free, 96.5 s to 22.5 s"
+    assert bound.evidence[0].origin is not None
+    assert bound.remedies[0].step_time is not None
+    assert {"implausible/mfu", "one_step"} <= answer.codes()
+    assert any("reference pass cannot help" in line and "(2.1%)" in line for line in answer.cannot_help)
+    assert answer.phases
+    assert not answer.switch_on
+
+
+def test_nine_hours_are_said_as_people_say_them() -> None:
+    long = diagnose_paste(paste(step({"rollout": 19560.0, "train": 10260.0}, step_s=32423.0)))
+    assert long.findings[0].title.endswith("9 h 00 m to 3 h 34 m")
+
+
+def test_no_bottleneck_is_named_during_a_ramp_up() -> None:
+    moving = (series("step_time", 42.8, 32.2, 15.3), series("async_level", 0.0, 1.0, 2.0))
+    answer = diagnose_paste(paste(step({"rollout": 25.0, "train": 5.0}), series=moving))
+    assert "ramp_up" in answer.codes()
+    assert not answer.bottlenecks
+    assert not answer.cannot_help
+    assert no_claim_about_speed(answer)
+
+
+def test_faults_come_first_and_then_the_largest_share() -> None:
+    sick = (series("clipped_frac", 0.9), series("loss", math.nan))
+    answer = diagnose_paste(paste(step({"rollout": 60.0, "train": 40.0}), series=sick))
+    ranks = [list(Severity).index(f.severity) for f in answer.findings]
+    assert ranks == sorted(ranks)
+    shares = [f.share.value for f in answer.findings if f.share]
+    assert shares == sorted(shares, reverse=True)
+
+
+def no_claim_about_speed(answer: Diagnosis) -> bool:
+    held = [f for f in answer.findings if f.kind is FindingKind.BOTTLENECK or f.share or f.ceiling]
+    return not (held or answer.bottlenecks or answer.cannot_help)
+
+
+NAMES = (
+    "reward",
+    "reward_std",
+    "zero_std_frac",
+    "entropy",
+    "completion_mean",
+    "clipped_frac",
+    "mfu",
+    "grad_norm",
+    "mismatch_k3",
+    "is_ratio_mean",
+    "ess_frac",
+    "memory_reserved_gib",
+    "padded_len",
+    "async_level",
+    "step_time",
+)
+VALUES = st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=1, max_size=9)
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> tuple[Series, ...]:
+    names = draw(st.lists(st.sampled_from(NAMES), unique=True, max_size=8))
+    return tuple(series(name, *draw(VALUES)) for name in names)
+
+
+@given(logged=logs(), framework=st.sampled_from(["verl", "nemo_rl", "slime", None]))
+@settings(max_examples=60, deadline=None)
+def test_without_timers_nothing_is_said_about_speed(logged: tuple[Series, ...], framework: str | None) -> None:
+    answer = diagnose_paste(paste(series=logged, framework=framework))
+    assert no_claim_about_speed(answer)
+    assert not answer.phases
+    assert answer.codes() & {"no_timing", "partial_timing", "no_data"}
+
+
+PHASES = ("rollout", "env_wait", "reward", "old_logprob", "train", "weight_sync", "mode_switch", "checkpoint")
+
+
+@given(
+    busy=st.fixed_dictionaries({phase: st.floats(0, 1000) for phase in PHASES}),
+    logged=logs(),
+    schedule=st.sampled_from(["sync", "async"]),
+)
+@settings(max_examples=60, deadline=None)
+def test_shares_and_ceilings_are_parts_of_the_step(
+    busy: dict[str, float], logged: tuple[Series, ...], schedule: str
+) -> None:
+    step_s = math.fsum(busy.values()) + 1.0
+    answer = diagnose_paste(paste(step(busy, step_s=step_s, schedule=schedule), series=logged))
+    for finding in answer.findings:
+        assert finding.share is None or 0 < finding.share.value <= 1
+        assert finding.ceiling is None or 0 <= finding.ceiling.value <= step_s
+        assert len(finding.remedies) <= 3
+        assert all(remedy.keeps_algorithm for remedy in finding.remedies)
+    for row in answer.phases:
+        assert row.if_free is None or 0 <= row.if_free.value <= step_s
+
+
+@pytest.mark.parametrize("step_s", [0.0, -1.0, math.nan, math.inf])
+def test_a_step_without_a_time_claims_nothing(step_s: float) -> None:
+    answer = diagnose_paste(paste(step({"rollout": 5.0, "train": 1.0}, step_s=step_s)))
+    assert no_claim_about_speed(answer)
+    assert answer.phases == ()
+
+
+def test_an_answer_survives_the_way_through_json() -> None:
+    answer = diagnose_paste(paste(step({"rollout": 5.0, "train": 1.0}), series=(series("loss", math.nan),)))
+    assert Diagnosis.model_validate_json(answer.model_dump_json()).codes() == answer.codes()

@@ -1,0 +1,109 @@
+import math
+
+import pytest
+from paste_cases import paste, series, settings
+
+from steptune.core.finding import Finding, FindingKind, Severity
+from steptune.core.paste import Paste, Series, ValueStatus
+from steptune.diagnose.health import health
+from steptune.diagnose.job import read_job
+
+
+def signs(*given: Series) -> dict[str, Finding]:
+    return found(paste(series=given))
+
+
+def found(given: Paste) -> dict[str, Finding]:
+    signs = {f.code.removeprefix("health/"): f for f in health(read_job(given))}
+    assert all(f.kind is FindingKind.HEALTH and f.share is None and f.evidence for f in signs.values())
+    return signs
+
+
+def test_a_healthy_run_has_no_sign() -> None:
+    assert (
+        signs(
+            series("reward", 0.30, 0.31, 0.29, 0.32, 0.31, 0.33),
+            series("reward_std", 0.2, 0.2, 0.19),
+            series("entropy", 0.5, 0.48, 0.47, 0.49),
+            series("completion_mean", 800.0, 810.0, 790.0, 805.0),
+            series("clipped_frac", 0.02, 0.03),
+            series("grad_norm", 0.1, 0.2),
+        )
+        == {}
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "is_dead"),
+    [
+        ("zero_std_frac", (1.0, 1.0, 1.0), True),
+        ("zero_std_frac", (1.0, 0.9, 1.0), False),
+        ("reward_std", (0.0, 0.0), True),
+        ("reward_std", (0.0, 0.01), False),
+        ("reward", (0.0, 0.0, 0.0), False),  # a mean of 0 may hide a spread: -1 and 1
+    ],
+)
+def test_a_reward_without_spread_is_dead(name: str, values: tuple[float, ...], is_dead: bool) -> None:
+    assert ("dead_reward" in signs(series(name, *values))) is is_dead
+
+
+@pytest.mark.parametrize(("cut", "severity"), [(0.1, None), (0.46, Severity.WARNING), (0.897, Severity.FAULT)])
+def test_cut_answers(cut: float, severity: Severity | None) -> None:
+    sign = signs(series("clipped_frac", cut)).get("truncation")
+    assert (None if sign is None else sign.severity) is severity
+
+
+def test_one_spike_of_cut_answers_in_a_long_run_is_no_state() -> None:
+    assert signs(series("clipped_frac", 0.02, 0.6, 0.02, 0.03, 0.02)) == {}
+    assert signs(series("clipped_frac", 7.0)) == {}
+
+
+def test_cut_answers_name_the_limit() -> None:
+    given = paste(series=(series("clipped_frac", 0.9),), settings=settings(data__max_response_length=4096))
+    assert found(given)["truncation"].evidence[1].text == "data.max_response_length=4096"
+
+
+def test_a_fine_sample_size_does_not_hide_answers_that_never_end() -> None:
+    sick = signs(series("clipped_frac", 0.984), series("ess_frac", 0.989))
+    assert "looks fine (0.989)" in sick["low_completion"].title
+    assert "low_completion" not in signs(series("clipped_frac", 0.984), series("ess_frac", 0.2))
+    assert "low_completion" not in signs(series("clipped_frac", 0.1), series("ess_frac", 0.989))
+
+
+@pytest.mark.parametrize("name", ["loss", "grad_norm", "entropy", "reward"])
+def test_nan_in_a_vital_series_is_a_fault(name: str) -> None:
+    assert signs(series(name, 0.1, math.nan))["nan"].severity is Severity.FAULT
+
+
+def test_nan_in_a_metric_that_need_not_exist_is_no_fault() -> None:
+    assert "nan" not in signs(series("val-core/acc", math.nan), series("loss", 0.1))
+
+
+def test_vanished_entropy_with_exploding_answers_is_a_collapse() -> None:
+    longer = series("completion_mean", 300.0, 500.0, 900.0, 2000.0, 4000.0)
+    both = signs(series("entropy", 0.4, 0.1, 0.01, 0.001, 0.001), longer)
+    assert "entropy_collapse" not in signs(series("entropy", 0.4, 0.3, 0.35, 0.3), longer)
+    now = signs(series("entropy", 0.002, 0.001, 0.001, 0.001), longer)["entropy_collapse"]
+    assert now.severity is Severity.FAULT
+    assert "entropy_collapse" not in both or both["entropy_collapse"].severity is Severity.FAULT
+    assert signs(series("entropy", 0.002, 0.001))["entropy_collapse"].severity is Severity.WARNING
+
+
+@pytest.mark.parametrize("value", [0.0, 0.0967, 0.323])
+def test_an_entropy_of_zero_is_not_computed_and_small_ones_are_normal(value: float) -> None:
+    assert signs(series("entropy", value, value)) == {}
+
+
+def test_growing_answers_are_information() -> None:
+    assert signs(series("completion_mean", 300, 400, 500, 700, 900))["length_growth"].severity is Severity.INFO
+    assert signs(series("completion_mean", 300, 900)) == {}
+
+
+def test_a_falling_reward() -> None:
+    assert "reward_drop" in signs(series("reward", 0.60, 0.59, 0.58, 0.40, 0.33, 0.30, 0.22, 0.21, 0.20))
+    assert "reward_drop" not in signs(series("reward", 0.20, 0.30, 0.25, 0.40, 0.33, 0.50))
+    assert "reward_drop" not in signs(series("reward", 0.60, 0.20))
+
+
+def test_implausible_values_are_no_sign() -> None:
+    assert signs(series("clipped_frac", 0.9, status=ValueStatus.IMPLAUSIBLE)) == {}

@@ -1,0 +1,80 @@
+import pytest
+from paste_cases import gpus, origin, paste, series, settings, step
+
+from steptune.core.finding import Finding, FindingKind
+from steptune.core.paste import Note, Paste
+from steptune.diagnose.implausible import implausible
+from steptune.diagnose.job import read_job
+
+
+def found(given: Paste) -> dict[str, Finding]:
+    signs = {f.code.removeprefix("implausible/"): f for f in implausible(read_job(given))}
+    assert all(f.kind is FindingKind.IMPLAUSIBLE and f.share is None for f in signs.values())
+    return signs
+
+
+@pytest.mark.parametrize(("value", "is_flagged"), [(1.018, True), (0.42, False), (0.0, False), (float("nan"), False)])
+def test_an_mfu_above_one(value: float, is_flagged: bool) -> None:
+    assert ("mfu" in found(paste(series=(series("mfu", value),)))) is is_flagged
+
+
+def test_more_memory_than_the_card_has() -> None:
+    used = (series("memory_allocated_gib", 67.4), series("memory_reserved_gib", 75.1))
+    stated = found(paste(series=used, devices=gpus("C550", 8, 64.0)))["memory"]
+    assert "75.1 GiB in use on cards of 64 GiB" in stated.title
+    assert len(stated.evidence) == 2
+    assert "memory" in found(paste(series=(series("memory_allocated_gib", 85.0),), devices=gpus("H100 80GB")))
+    assert "memory" not in found(paste(series=used, devices=gpus("H100")))
+    assert "memory" not in found(paste(series=used, devices=gpus("C550")))
+    assert "memory" not in found(paste(series=used))
+
+
+def test_a_first_throughput_of_zero_is_undefined() -> None:
+    zero = found(paste(series=(series("tokens_per_device_s", 0.0, 3324.0, first_step=0),)))["zero_throughput"]
+    assert "of step 0 is undefined" in zero.title
+    assert "zero_throughput" not in found(paste(series=(series("tokens_per_device_s", 3324.0),)))
+
+
+def test_damaged_values_are_reported_with_their_places() -> None:
+    note = Note(text="`perf/tgs` was left out: `20` may have lost digits", origin=origin("perf/tgs", 7))
+    broken = found(paste(notes=(note, Note(text="one step only"))))["broken_value"]
+    assert [e.origin.line for e in broken.evidence if e.origin] == [7]
+
+
+def three_decimals(*more: float) -> tuple[object, ...]:
+    others = [series(f"metric{i}", i / 1000) for i in range(1, 9)]
+    return (*others, series("actor/ppo_kl", 0.0), *(series("extra", value) for value in more))
+
+
+def test_zeros_of_a_log_with_three_decimals_are_roundings() -> None:
+    sign = found(paste(series=three_decimals()))["rounded_zero"]
+    assert "0.000 means below 0.0005" in sign.title
+    assert "actor/ppo_kl" in sign.title
+
+
+def test_one_value_with_more_digits_says_that_zeros_are_zeros() -> None:
+    assert "rounded_zero" not in found(paste(series=three_decimals(0.00012)))
+    assert "rounded_zero" not in found(paste(series=(series("actor/ppo_kl", 0.0),)))
+
+
+def test_names_that_mislead_are_explained_where_they_stand() -> None:
+    given = paste(framework="nemo_rl", series=(series("exposed_generation", 32.5),))
+    assert "is the wait of the trainer" in found(given)["renamed_metric"].title
+    assert "renamed_metric" not in found(paste(framework="slime", series=(series("exposed_generation", 1.0),)))
+
+
+def test_timers_that_add_up_to_more_than_the_step() -> None:
+    assert "arithmetic" in found(paste(step({"rollout": 80.0, "train": 30.0}, step_s=100.0)))
+    assert "arithmetic" not in found(paste(step({"rollout": 70.0, "train": 30.0}, step_s=100.0)))
+
+
+def test_steps_that_go_back_are_several_runs() -> None:
+    back = series("reward", 0.6, 0.7, 0.5)
+    points = tuple(p.model_copy(update={"step": s}) for p, s in zip(back.points, (0, 1, 0), strict=True))
+    assert "mixed_steps" in found(paste(series=(back.model_copy(update={"points": points}),)))
+    assert "mixed_steps" not in found(paste(series=(back,)))
+
+
+def test_a_plain_log_holds_nothing_implausible() -> None:
+    plain = (series("mfu", 0.4), series("reward", 0.51234), series("memory_allocated_gib", 40.0))
+    assert found(paste(step({"rollout": 7.0, "train": 3.0}), series=plain, settings=settings(x=1))) == {}

@@ -1,0 +1,100 @@
+import pytest
+from paste_cases import excerpt, paste, series, setting, settings, step
+
+from steptune.core.finding import Finding, FindingKind
+from steptune.core.paste import ExcerptKind, Paste
+from steptune.diagnose.job import read_job
+from steptune.diagnose.no_claim import no_claims, switch_on
+
+
+def claims(given: Paste) -> dict[str, Finding]:
+    found = {f.code: f for f in no_claims(read_job(given))}
+    assert all(f.kind is FindingKind.NO_CLAIM and f.share is None for f in found.values())
+    return found
+
+
+def test_nothing_read_says_so_and_nothing_else() -> None:
+    assert list(claims(paste(framework=None, num_steps_seen=0))) == ["no_data"]
+
+
+def test_a_configuration_alone_has_no_timing_and_says_what_prints_it() -> None:
+    given = paste(settings=settings(data__train_batch_size=64), num_steps_seen=0)
+    assert claims(given)["no_timing"].remedies[0].lines[0].startswith("trainer.logger=")
+    assert any("timing_s" in line for line in switch_on(given))
+
+
+@pytest.mark.parametrize(
+    "framework",
+    ["verl", "nemo_rl", "trl", "prime_rl", "slime", "skyrl", "openrlhf", "areal", "unsloth", "torchforge", "easyr1"],
+)
+def test_every_framework_has_something_to_switch_on(framework: str) -> None:
+    assert switch_on(paste(framework=framework, settings=settings(x=1)))
+
+
+def test_with_timers_there_is_nothing_to_switch_on() -> None:
+    given = paste(step({"rollout": 1.0}))
+    assert switch_on(given) == ()
+    assert not {"no_timing", "partial_timing"} & set(claims(given))
+
+
+def test_a_progress_bar_is_partial_timing() -> None:
+    bar = excerpt("1/1000 [04:41<78:02:42, 281.24s/it]", ExcerptKind.PROGRESS)
+    found = claims(paste(excerpts=(bar,), series=(series("reward", 0.04),)))
+    assert "281.24" in found["partial_timing"].evidence[0].text
+    assert "no_timing" not in found
+
+
+def test_a_rollout_timer_alone_is_partial_timing() -> None:
+    given = paste(framework="slime", series=(series("perf/rollout_time", 371.2), series("reward", 0.1)))
+    assert "partial_timing" in claims(given)
+
+
+def test_one_step() -> None:
+    assert "one_step" in claims(paste(step({"rollout": 1.0}, num_steps=1)))
+    assert "one_step" not in claims(paste(step({"rollout": 1.0}, num_steps=5)))
+
+
+@pytest.mark.parametrize(("first", "count", "is_warm"), [(1, 2, True), (0, 2, True), (1, 3, False), (5, 1, False)])
+def test_warm_up_steps_alone(first: int, count: int, is_warm: bool) -> None:
+    times = series("step_time", *[10.0] * count, first_step=first)
+    assert ("warm_up_only" in claims(paste(step({"rollout": 1.0}), series=(times,)))) is is_warm
+
+
+def test_a_moving_async_level_is_a_ramp_up() -> None:
+    times = series("step_time", 42.77, 32.21, 15.28, first_step=0)
+    level = series("async_level", 0.0, 1.0, 2.0, first_step=0)
+    assert "async level still moves" in claims(paste(step({"rollout": 30.0}), series=(times, level)))["ramp_up"].title
+
+
+@pytest.mark.parametrize(
+    ("times", "is_moving"),
+    [
+        ((5.13, 0.60, 0.35, 0.36, 0.36), False),  # warm-up, then steady
+        ((10.0, 10.2, 9.9, 10.1, 10.0, 9.8), False),
+        ((40.0, 36.0, 33.0, 30.0, 27.0, 24.0, 22.0, 20.0), True),
+        ((42.8, 32.2, 15.3), True),
+        ((10.0, 9.5, 9.0), False),
+        ((10.0,), False),
+        ((15.0, 32.0, 43.0, 50.0, 60.0), False),  # slower is no ramp-up
+    ],
+)
+def test_a_falling_step_time_is_a_ramp_up_and_noise_is_not(times: tuple[float, ...], is_moving: bool) -> None:
+    given = paste(step({"rollout": 10.0}), series=(series("step_time", *times),))
+    assert ("ramp_up" in claims(given)) is is_moving
+
+
+def test_a_log_without_reward_cannot_pass_a_reward_gate() -> None:
+    assert "no_reward" in claims(paste(series=(series("completion_mean", 2773.0),)))
+    assert "no_reward" not in claims(paste(series=(series("completion_mean", 2773.0), series("reward", 0.1))))
+    assert "no_reward" not in claims(paste(series=(series("timing_s/gen", 3.0),)))
+
+
+def test_unresolved_settings_are_named() -> None:
+    given = paste(settings=(setting("policy.x", "${mul:${a}, ${b}}", is_resolved=False),), num_steps_seen=0)
+    assert "${mul:" in claims(given)["unresolved_settings"].title
+
+
+def test_an_unknown_framework_is_said() -> None:
+    given = paste(framework=None, settings=settings(x=1))
+    assert "unknown_framework" in claims(given)
+    assert switch_on(given) == ()
