@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from steptune.core.finding import Diagnosis, Evidence, FindingKind, Remedy, Severity
 from steptune.core.paste import Paste, ValueStatus
 from steptune.core.phase import Role
-from steptune.report.diagnosis_text import diagnosis_text, findings_text, grouped, series_text
+from steptune.report.diagnosis_text import diagnosis_text, findings_text, grouped
+from steptune.report.metrics_text import series_text
+from steptune.report.neighbour_text import differences
 from steptune.report.phase_rows import shown_rows
 from steptune.report.text_table import WIDTH
 
@@ -101,7 +103,7 @@ def test_without_timing_nothing_is_said_about_speed_and_the_switches_are_given()
 
 def test_a_change_of_the_algorithm_is_not_sold_as_a_speed_up() -> None:
     text = " ".join(diagnosis_text(full()).split())
-    said = "train on shorter answers; CHANGES WHAT IS TRAINED: not a speed-up; step time 2 h 30 m (forecast)"
+    said = "train on shorter answers; changes what is trained: not a speed-up; step time 2 h 30 m (forecast)"
     assert said in text
 
 
@@ -167,6 +169,33 @@ def test_a_number_is_never_parted_from_its_unit() -> None:
         text = diagnosis_text(full().model_copy(update={"findings": (cause,)}))
         assert "21 m 08 s" in text
         assert "40 %" in text
+
+
+def test_advice_that_says_itself_what_it_changes_says_it_once() -> None:
+    advice = Remedy(text="nearest value 64 (changes what is trained)", keeps_algorithm=False)
+    cause = bottleneck().model_copy(update={"remedies": (advice,)})
+    assert diagnosis_text(full().model_copy(update={"findings": (cause,)})).count("changes what is trained") == 1
+
+
+def test_equal_evidence_is_shown_once() -> None:
+    cause = bottleneck()
+    twice = cause.model_copy(update={"evidence": cause.evidence * 2, "kind": FindingKind.LINT})
+    assert diagnosis_text(full().model_copy(update={"findings": (twice,)})).count("16,783 s") == 1
+
+
+def test_what_is_not_stated_here_is_no_difference() -> None:
+    (near,) = full().neighbours
+    told = near.model_copy(update={"differs": ("devices 8 (yours 4)", "group size 16 (yours not stated)")})
+    assert differences(told) == ["differs: devices 8 (yours 4)", "not stated here, there: group size 16"]
+
+
+def test_a_long_title_is_cut_at_the_top_and_whole_in_its_section() -> None:
+    title = "waiting for tools: " + ", ".join(f"`component_{n}` 12.5 s" for n in range(20))
+    told = Evidence(text="x", origin=origin(5, "x"))
+    cause = bottleneck().model_copy(update={"title": title, "evidence": (told,), "share": None, "ceiling": None})
+    text = " ".join(diagnosis_text(config_only().model_copy(update={"findings": (cause,)})).split())
+    assert text.count("component_19") == 1
+    assert "..." in text
 
 
 def test_missing_names_are_grouped() -> None:

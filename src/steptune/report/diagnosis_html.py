@@ -12,6 +12,7 @@ from steptune.report.html_blocks import block_markup
 from steptune.report.html_findings import findings_markup
 from steptune.report.html_page import page
 from steptune.report.markup import Markup, element, joined, prose
+from steptune.report.neighbour_text import differences
 from steptune.report.numbers import derived, digits, value_text
 from steptune.report.phase_rows import is_small, row_name, row_origin, shown_rows
 from steptune.report.pictures import ceilings, lengths, timeline, without_note
@@ -149,7 +150,7 @@ def _neighbour(near: Neighbour) -> tuple[Cell, ...]:
         words(f"{near.model}, {near.framework}, {near.gpus}"),
         muted("not stated") if step is None else words(value_text(step, "s"), "published"),
         muted("not stated") if rate is None else words(digits(rate), "published"),
-        words("; ".join(near.differs) or "nothing that both state"),
+        words("; ".join(differences(near)).removeprefix("differs: ")),
         words(near.source),
     )
 

@@ -5,18 +5,17 @@ No colour here (see `paint`), nothing that depends on clock or machine: the same
 
 from collections.abc import Collection, Iterable
 
-from steptune.core.finding import Diagnosis, Finding, FindingKind, Neighbour, Severity
-from steptune.core.paste import Series, ValueStatus
+from steptune.core.finding import Diagnosis, Finding, FindingKind, Severity
 from steptune.core.profile import Profile
 from steptune.report.finding_text import evidence_text, finding_lines, remedy_lines
 from steptune.report.headline import Headline, headline, name_of
-from steptune.report.numbers import count_text, digits, estimate_text, value_text
+from steptune.report.metrics_text import metric_lines
+from steptune.report.neighbour_text import neighbour_lines
+from steptune.report.numbers import count_text, estimate_text
 from steptune.report.phase_table import phase_lines
 from steptune.report.places import Places
-from steptune.report.svg.trend import trend_text
 from steptune.report.text_page import COMMENT, bullet, section, to_paste, wrapped
 from steptune.report.text_table import WIDTH
-from steptune.report.trends import shown_series
 
 SECTIONS = (
     ("Health of the training", (FindingKind.HEALTH, FindingKind.MISMATCH)),
@@ -37,8 +36,8 @@ def diagnosis_text(diagnosis: Diagnosis) -> str:
     lines += section("What cannot help", [line for text in diagnosis.cannot_help for line in bullet(text, indent=0)])
     for title, kinds in SECTIONS:
         lines += section(title, _findings(_of(diagnosis, kinds), places))
-    lines += section("Metrics over the steps", _metrics(diagnosis, places))
-    lines += section("Nearest published runs", _neighbours(diagnosis))
+    lines += section("Metrics over the steps", metric_lines(diagnosis, places))
+    lines += section("Nearest published runs", neighbour_lines(diagnosis))
     lines += section("What was not said", _gaps(diagnosis, places, top))
     return "\n".join(lines) + "\n"
 
@@ -90,7 +89,12 @@ def _bottlenecks(diagnosis: Diagnosis, places: Places) -> list[str]:
         where = next((f" ({place})" for e in told if (place := places.of(e.origin))), "")
         lines += wrapped(f"{rank}. {name_of(cause.code)}: {cause.title}{where}", hang=3)
         lines += bullet(numbers, indent=3) if (numbers := _numbers(cause)) else []
-        lines += [line for e in cause.evidence if e not in told for line in bullet(evidence_text(e, places), indent=3)]
+        lines += [
+            line
+            for e in dict.fromkeys(cause.evidence)
+            if e not in told
+            for line in bullet(evidence_text(e, places), indent=3)
+        ]
         lines += [line for r in cause.remedies for line in remedy_lines(r, indent=3, mark="=>", ceiling=cause.ceiling)]
     return lines
 
@@ -111,24 +115,6 @@ def _findings(found: Iterable[Finding], places: Places) -> list[str]:
 
 def _of(diagnosis: Diagnosis, kinds: Collection[FindingKind]) -> list[Finding]:
     return [finding for finding in diagnosis.findings if finding.kind in kinds]
-
-
-def _neighbours(diagnosis: Diagnosis) -> list[str]:
-    lines: list[str] = []
-    for near in diagnosis.neighbours:
-        lines += bullet(neighbour_text(near), indent=0)
-        lines += bullet(f"differs: {'; '.join(near.differs) or 'in nothing that both state'}", indent=2)
-        lines += bullet(near.source, indent=2)
-    return lines
-
-
-def neighbour_text(near: Neighbour) -> str:
-    """Return who ran what, and how fast."""
-    numbers = [f"step {value_text(near.step_time_s, 's')}"] if near.step_time_s is not None else []
-    rate = near.tokens_per_s_per_gpu
-    numbers += [f"{digits(rate)} tokens/s per GPU"] if rate is not None else []
-    said = ", ".join(numbers) or "no time published"
-    return f"{near.run_id}: {near.model}, {near.framework}, {near.gpus}: {said} (published)"
 
 
 def _gaps(diagnosis: Diagnosis, places: Places, top: Headline) -> list[str]:
@@ -166,23 +152,3 @@ def grouped(names: Iterable[str]) -> str:
         groups.setdefault(group, []).append(last)
     alone = groups.pop("", [])
     return ", ".join([*alone, *(f"{group} ({', '.join(parts)})" for group, parts in groups.items())])
-
-
-def _metrics(diagnosis: Diagnosis, places: Places) -> list[str]:
-    """Return the metrics that were read, from the first value to the last."""
-    lines: list[str] = []
-    for series, title, unit in shown_series(diagnosis.paste):
-        first, last = series.points[0].line, series.points[-1].line
-        where = f"{places.file(series.path)}:{first}" + (f" to {last}" if last != first else "")
-        said = series_text(series, unit)
-        lines += bullet(f"{title}: {said} ({where}, {series.key})", indent=0)
-    return lines
-
-
-def series_text(series: Series, unit: str) -> str:
-    """Return a series in words; values that cannot be true are counted, not shown."""
-    believed = [point.value for point in series.points if point.status is not ValueStatus.IMPLAUSIBLE]
-    doubted = len(series.points) - len(believed)
-    said = value_text(believed[0], unit) if len(believed) == 1 else trend_text(believed, unit)
-    parts = [said] if believed else []
-    return "; ".join([*parts, *([f"{count_text(doubted, 'value')} implausible"] if doubted else [])])

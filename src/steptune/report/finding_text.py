@@ -9,13 +9,16 @@ from steptune.report.text_page import bullet, to_paste, wrapped
 MARKS = {Severity.FAULT: "FAULT", Severity.WARNING: "WARNING", Severity.INFO: "NOTE"}
 """First word of a finding, told apart without colour."""
 
+CHANGES = "changes what is trained"
+"""What must stand beside advice that is no speed-up; some advice says it itself."""
+
 
 def finding_lines(finding: Finding, places: Places) -> list[str]:
     """Return the finding with evidence and remedies; its code in brackets is what scripts look for."""
     lines = wrapped(f"{MARKS[finding.severity]} {finding.title} [{finding.code}]", hang=4)
     if finding.kind is not FindingKind.BOTTLENECK and finding.share is not None:
         lines += bullet(f"share of the step: {estimate_text(finding.share)}", indent=4)
-    for evidence in finding.evidence:
+    for evidence in dict.fromkeys(finding.evidence):
         lines += bullet(evidence_text(evidence, places), indent=4)
     for remedy in finding.remedies:
         lines += remedy_lines(remedy, indent=4, mark="=>")
@@ -37,7 +40,8 @@ def remedy_lines(remedy: Remedy, indent: int, mark: str, ceiling: Estimate | Non
 
 def remedy_notes(remedy: Remedy, ceiling: Estimate | None = None) -> list[str]:
     """Return what must be known to follow the advice; a step time that only repeats ``ceiling`` is not said again."""
-    notes = [] if remedy.keeps_algorithm else ["CHANGES WHAT IS TRAINED: not a speed-up"]
+    is_said = remedy.keeps_algorithm or CHANGES in remedy.text
+    notes = [] if is_said else [f"{CHANGES}: not a speed-up"]
     if remedy.step_time is not None and (ceiling is None or remedy.step_time.value != ceiling.value):
         notes.append(f"step time {estimate_text(remedy.step_time)}")
     return [*notes, *([f"source: {remedy.source}"] if remedy.source else [])]

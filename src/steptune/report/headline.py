@@ -19,6 +19,9 @@ FIRST_KINDS = (FindingKind.HEALTH, FindingKind.MEMORY, FindingKind.MISMATCH, Fin
 MAX_FIRST = 3
 """Faults named at the top; the rest stand in their sections."""
 
+MAX_TITLE = 160
+"""Characters of a title at the top when no step time gives it weight: two lines."""
+
 GENERATION = frozenset(
     {
         BottleneckKind.ROLLOUT_BOUND,
@@ -66,7 +69,7 @@ def facts_text(paste: Paste) -> str:
     parts = [" ".join(part for part in (paste.framework or "unknown framework", paste.framework_version) if part)]
     if not (paste.profile or paste.settings or paste.series or paste.excerpts):
         return f"{parts[0]}: nothing was recognised in {count_text(paste.num_lines, 'line')}"
-    parts.append(f"{count_text(paste.num_steps_seen, 'step')} read")
+    parts.append(f"{count_text(paste.num_steps_seen, 'step')} read" if paste.num_steps_seen else "no step read")
     if paste.profile is not None:
         step, averaged = paste.profile.step_time, count_text(paste.profile.num_steps, "step")
         warm_up = f", {paste.profile.num_warmup} left out as warm-up" if paste.profile.num_warmup else ""
@@ -81,6 +84,14 @@ def name_of(code: str) -> str:
     return code.replace("_", "-")
 
 
+def _short(sentence: str) -> str:
+    """Return the sentence up to the last break before `MAX_TITLE` characters; the whole one stands in its section."""
+    if len(sentence) <= MAX_TITLE:
+        return sentence
+    at = max(sentence.rfind(mark, 0, MAX_TITLE) for mark in ("; ", ", ", ": ", " "))
+    return f"{sentence[: max(at, 1)]} ..."
+
+
 def _devices(claim: DeviceClaim | None) -> list[str]:
     if claim is None or (claim.name is None and claim.count is None):
         return []
@@ -93,7 +104,7 @@ def _speed(diagnosis: Diagnosis) -> tuple[str, ...]:
     profile = diagnosis.paste.profile
     causes = [finding for finding in diagnosis.findings if finding.kind is FindingKind.BOTTLENECK]
     if profile is None:
-        told = (f"what it does say: {name_of(cause.code)}: {cause.title}" for cause in causes[:1])
+        told = (f"what it does say: {name_of(cause.code)}: {_short(cause.title)}" for cause in causes[:1])
         return ("no timing in this input: nothing is claimed about speed", *told)
     if not causes:
         return ("timing was read, but no bottleneck can be named from it",)

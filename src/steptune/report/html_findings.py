@@ -23,7 +23,7 @@ def finding_markup(finding: Finding, places: Places) -> Markup:
     """Return a finding with everything it rests on."""
     mark = element("span", WORDS[finding.severity], class_="severity")
     title = element("h3", mark, " ", prose(finding.title), " ", element("code", finding.code, class_="code"))
-    evidence = [element("li", evidence_markup(one, places)) for one in finding.evidence]
+    evidence = [element("li", evidence_markup(one, places)) for one in dict.fromkeys(finding.evidence)]
     return element(
         "article",
         title,
