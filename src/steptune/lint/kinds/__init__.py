@@ -1,0 +1,1 @@
+"""One file per kind of rule: what makes it fire."""

@@ -1,0 +1,22 @@
+python3 -m openrlhf.cli.train_ppo_ray \
+   --ref.num_nodes 1 \
+   --ref.num_gpus_per_node 8 \
+   --actor.num_nodes 1 \
+   --actor.num_gpus_per_node 8 \
+   --vllm.num_engines 4 \
+   --vllm.tensor_parallel_size 2 \
+   --train.colocate_all \
+   --vllm.gpu_memory_utilization 0.5 \
+   --vllm.enable_sleep \
+   --ds.enable_sleep \
+   --train.batch_size 128 \
+   --train.micro_batch_size 4 \
+   --rollout.batch_size 128 \
+   --rollout.micro_batch_size 8 \
+   --rollout.n_samples_per_prompt 8 \
+   --data.max_len 4096 \
+   --ds.zero_stage 3 \
+   --algo.advantage.estimator group_norm \
+   --algo.kl.init_coef 0.001 \
+   --actor.adam.lr 5e-7 \
+   --vllm.sync_backend nccl

@@ -1,0 +1,13 @@
+python3 -m openrlhf.cli.train_ppo_ray \
+   --ref.num_nodes 1 \
+   --ref.num_gpus_per_node 2 \
+   --actor.num_nodes 1 \
+   --actor.num_gpus_per_node 4 \
+   --vllm.num_engines 2 \
+   --vllm.tensor_parallel_size 1 \
+   --train.batch_size 128 \
+   --train.micro_batch_size 4 \
+   --rollout.batch_size 128 \
+   --rollout.micro_batch_size 8 \
+   --rollout.n_samples_per_prompt 4 \
+   --data.max_len 4096

@@ -1,0 +1,21 @@
+python -m skyrl.train.entrypoints.main_base \
+  trainer.algorithm.advantage_estimator="grpo" \
+  trainer.algorithm.use_kl_loss=true \
+  trainer.algorithm.use_kl_in_reward=false \
+  trainer.placement.colocate_all=true \
+  trainer.strategy=fsdp \
+  trainer.placement.policy_num_nodes=1 \
+  trainer.placement.policy_num_gpus_per_node=8 \
+  trainer.train_batch_size=512 \
+  trainer.policy_mini_batch_size=128 \
+  trainer.micro_train_batch_size_per_gpu=8 \
+  trainer.micro_forward_batch_size_per_gpu=8 \
+  trainer.max_prompt_length=512 \
+  generator.sampling_params.max_generate_length=1024 \
+  generator.n_samples_per_prompt=8 \
+  generator.inference_engine.backend=vllm \
+  generator.inference_engine.num_engines=4 \
+  generator.inference_engine.tensor_parallel_size=2 \
+  generator.inference_engine.gpu_memory_utilization=0.8 \
+  trainer.policy.optimizer_config.lr=1.0e-6 \
+  trainer.logger=console

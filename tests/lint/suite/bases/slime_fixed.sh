@@ -1,0 +1,12 @@
+ray job submit -- python3 train.py \
+   --actor-num-nodes 1 \
+   --actor-num-gpus-per-node 4 \
+   --rollout-num-gpus 4 \
+   --rollout-num-gpus-per-engine 2 \
+   --rollout-batch-size 32 \
+   --n-samples-per-prompt 8 \
+   --rollout-max-response-len 8192 \
+   --global-batch-size 256 \
+   --num-rollout 3000 \
+   --tensor-model-parallel-size 2 \
+   --micro-batch-size 2

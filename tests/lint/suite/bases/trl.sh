@@ -1,0 +1,19 @@
+trl grpo \
+    --model_name_or_path Qwen/Qwen2.5-1.5B-Instruct \
+    --output_dir grpo \
+    --num_processes 8 \
+    --per_device_train_batch_size 8 \
+    --gradient_accumulation_steps 4 \
+    --num_generations 8 \
+    --max_prompt_length 512 \
+    --max_completion_length 1024 \
+    --learning_rate 1.0e-6 \
+    --bf16 true \
+    --beta 0.0 \
+    --loss_type dapo \
+    --gradient_checkpointing true \
+    --use_vllm true \
+    --vllm_mode colocate \
+    --vllm_tensor_parallel_size 2 \
+    --vllm_gpu_memory_utilization 0.3 \
+    --logging_steps 1

@@ -1,0 +1,85 @@
+"""The rule files themselves: every rule can be read, has a source, and names only what exists."""
+
+import re
+
+import pytest
+
+from steptune.lint.check import PLACEHOLDER
+from steptune.lint.formula import names_in
+from steptune.lint.load import frameworks, rule_set
+from steptune.lint.rule import Allocation, AtMost, Divides, Equal, Ignored, InRange, Missing, Rule, Together
+from steptune.lint.view import DEVICES, VERSION
+
+MIN_RULES = 60
+"""What the issue asks for over all frameworks."""
+
+FREE_WORDS = {"left", "right", "key", "got", "new", "active", "first"}
+"""Words that checks provide to messages."""
+
+RULES = [(name, rule) for name in frameworks() for rule in rule_set(name).rules]
+
+
+def formulas(rule: Rule) -> list[str]:
+    found = [*rule.when, *(text for fix in rule.fixes for text in fix.set.values())]
+    match rule.check:
+        case Divides(value=value, by=other) | AtMost(value=value, limit=other) | Equal(value=value, to=other):
+            found += [value, other]
+        case Together(all_of=conditions):
+            found += conditions
+        case InRange(names=names) | Ignored(names=names) | Missing(names=names):
+            found += names
+        case Allocation(names=names, num_gpus=formula):
+            found += [*names, formula]
+        case _:
+            pass
+    return found
+
+
+def test_there_are_enough_rules_and_all_eight_frameworks_have_some() -> None:
+    assert len(RULES) >= MIN_RULES
+    assert set(frameworks()) >= {"any", "verl", "nemo_rl", "trl", "prime_rl", "slime", "skyrl", "openrlhf", "areal"}
+
+
+@pytest.mark.parametrize("framework", frameworks())
+def test_no_id_is_used_twice(framework: str) -> None:
+    ids = [rule.id for rule in rule_set(framework).rules]
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize(("framework", "rule"), RULES, ids=[f"{name}/{rule.id}" for name, rule in RULES])
+def test_a_rule_names_only_what_its_file_knows(framework: str, rule: Rule) -> None:
+    names = {*rule_set(framework).names, DEVICES, VERSION}
+    used = {name for text in formulas(rule) for name in names_in(text)} | {adjust.name for adjust in rule.adjust}
+    set_names = {name for fix in rule.fixes for name in fix.set}
+    words = set(PLACEHOLDER.findall(" ".join((rule.message, *(fix.text for fix in rule.fixes)))))
+    assert (used | set_names) - {"True", "False"} <= names
+    assert words - FREE_WORDS <= names
+
+
+@pytest.mark.parametrize(("framework", "rule"), RULES, ids=[f"{name}/{rule.id}" for name, rule in RULES])
+def test_a_rule_says_why_and_where_it_was_read(framework: str, rule: Rule) -> None:
+    assert re.fullmatch(r"[a-z0-9_]+", rule.id)
+    assert len(rule.why) > 10
+    assert re.match(r"https://|[\w.-]+/[\w.-]+", rule.source)
+    assert not rule.message.endswith(".")
+
+
+@pytest.mark.parametrize("framework", frameworks())
+def test_names_do_not_run_in_circles(framework: str) -> None:
+    names = rule_set(framework).names
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        assert name not in path, f"{' -> '.join((*path, name))}"
+        known = names.get(name)
+        for text in (known.formula, known.default_if) if known else ():
+            for used in names_in(text) if text else ():
+                visit(used, (*path, name))
+
+    for name in names:
+        visit(name, ())
+
+
+@pytest.mark.parametrize("framework", frameworks())
+def test_a_name_has_keys_or_a_formula(framework: str) -> None:
+    for name, known in rule_set(framework).names.items():
+        assert bool(known.keys) != bool(known.formula), name
