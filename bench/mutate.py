@@ -26,6 +26,7 @@ from steptune.report.answer_json import answer_json
 from steptune.report.comparison_text import comparison_text
 from steptune.report.diagnosis_html import diagnosis_html
 from steptune.report.diagnosis_text import diagnosis_text
+from steptune.report.headline import NO_STEP_TIMES, NO_TIMING
 
 TESTS = Path(__file__).parent.parent / "tests"
 POSTS = (TESTS / "pasted" / "fixtures", TESTS / "readers" / "fixtures")
@@ -36,9 +37,6 @@ LIMIT_S = 10.0
 
 COMPARE_EVERY = 10
 """Every so many cases the mutated post is also compared with a whole one."""
-
-NO_TIMING = "nothing is claimed about speed"
-"""What the text must say where no timing was read."""
 
 
 class HungError(Exception):
@@ -60,7 +58,7 @@ def problems(diagnosis: Diagnosis, text: str) -> list[str]:
     if profile is None:
         found += [f"`{b.kind}` without timing" for b in diagnosis.bottlenecks]
         found += ["phases without timing"] if diagnosis.phases else []
-        found += [] if NO_TIMING in text else ["no word that timing is missing"]
+        found += [] if NO_TIMING[1:] in text or NO_STEP_TIMES in text else ["no word that timing is missing"]
         return found + _numbers_without_timing(diagnosis)
     step_s = profile.step_time.value
     if not (math.isfinite(step_s) and step_s > 0):
@@ -75,7 +73,7 @@ def _impossible(cause: Finding, step_s: float) -> list[str]:
 
 
 def _numbers_without_timing(diagnosis: Diagnosis) -> list[str]:
-    ceilings = [f"`{f.code}` has a number without timing" for f in diagnosis.findings if f.ceiling or f.share]
+    ceilings = [f"`{f.code}` has a ceiling without timing" for f in diagnosis.findings if f.ceiling]
     remedies = [(f.code, remedy) for f in diagnosis.findings for remedy in f.remedies]
     return ceilings + [f"`{code}` forecasts a step time without timing" for code, r in remedies if r.step_time]
 

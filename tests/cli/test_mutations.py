@@ -50,7 +50,7 @@ def test_the_bench_sees_a_claim_without_timing_a_crash_and_a_hang(monkeypatch: p
         "control character '\\x1b' in the text",
         "`trainer_bound` without a line that says so",
         "no word that timing is missing",
-        "`trainer_bound` has a number without timing",
+        "`trainer_bound` has a ceiling without timing",
     ]
 
     def crash() -> list[str]:

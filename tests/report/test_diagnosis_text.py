@@ -127,7 +127,7 @@ def test_what_a_log_says_without_step_times_is_named_without_numbers_of_time() -
         }
     )
     text = diagnosis_text(config_only().model_copy(update={"findings": (cause,)}))
-    assert "  what it does say: trainer-bound: 57 of 178 tokens are used" in text
+    assert "Trainer-bound: 57 of 178 tokens are used\n  no step times in this input: no ceiling and no forecast" in text
     assert "1. trainer-bound: 57 of 178 tokens are used (run.log:5)\n\n" in f"{text}\n", (
         "the evidence is not said twice"
     )

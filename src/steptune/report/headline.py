@@ -16,6 +16,12 @@ from steptune.report.numbers import count_text, value_text
 FIRST_KINDS = (FindingKind.HEALTH, FindingKind.MEMORY, FindingKind.MISMATCH, FindingKind.LINT, FindingKind.IMPLAUSIBLE)
 """Faults in the order in which to fix them."""
 
+NO_TIMING = "no timing in this input: nothing is claimed about speed"
+"""What is said where no number is a time."""
+
+NO_STEP_TIMES = "no step times in this input: no ceiling and no forecast is claimed"
+"""What is said where other lines (a mean sample, a table of runs) tell what is slow."""
+
 MAX_FIRST = 3
 """Faults named at the top; the rest stand in their sections."""
 
@@ -104,8 +110,8 @@ def _speed(diagnosis: Diagnosis) -> tuple[str, ...]:
     profile = diagnosis.paste.profile
     causes = [finding for finding in diagnosis.findings if finding.kind is FindingKind.BOTTLENECK]
     if profile is None:
-        told = (f"what it does say: {name_of(cause.code)}: {_short(cause.title)}" for cause in causes[:1])
-        return ("no timing in this input: nothing is claimed about speed", *told)
+        told = [f"{name_of(cause.code)}: {_short(cause.title)}" for cause in causes[:1]]
+        return (*told, NO_STEP_TIMES if told else NO_TIMING)
     if not causes:
         return ("timing was read, but no bottleneck can be named from it",)
     lead = f"{name_of(causes[0].code)}: {causes[0].title}"
