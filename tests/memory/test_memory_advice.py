@@ -8,6 +8,7 @@ from steptune.memory.advise import memory_findings
 from steptune.memory.tables import remedy_rules
 from steptune.published.declared import normal_key
 from steptune.published.keys import known_keys
+from steptune.published.knobs import knobs
 
 LOGPROB_FRAMES = ('File "/verl/verl/workers/fsdp_workers.py", line 782, in compute_log_prob',)
 BACKWARD_FRAMES = ("loss.backward()",)
@@ -79,7 +80,8 @@ def test_trl_keeps_its_batch_by_accumulating_more(oom_paste: Any) -> None:
 
 
 def test_python_arguments_are_answered_in_python(oom_paste: Any) -> None:
-    paste = oom_paste(TEXT.format(reserved=1.0), frames=BACKWARD_FRAMES, framework="trl", settings={"max_steps": 5})
+    settings = {"max_steps": 5}  # TRL's own per-device batch is 8
+    paste = oom_paste(TEXT.format(reserved=1.0), frames=BACKWARD_FRAMES, framework="trl", settings=settings)
     assert "per_device_train_batch_size=4," in lines(only(memory_findings(paste)))
 
 
@@ -98,10 +100,63 @@ def test_old_names_are_answered_in_old_names(oom_paste: Any) -> None:
     assert "--train.micro_batch_size 2" in lines(new)
 
 
+def test_no_line_is_said_twice(oom_paste: Any) -> None:
+    finding = advised(oom_paste, ("get_reference_policy_logprobs",), "nemo_rl", {"policy.logprob_batch_size": 8})
+    assert lines(finding).count("policy.logprob_batch_size=4") == 1
+
+
+def test_a_nested_key_of_another_file_is_written_as_yaml(oom_paste: Any) -> None:
+    finding = advised(oom_paste, ("torch/optim/adamw.py",), "trl", {"per_device_train_batch_size": 8})
+    assert "deepspeed_config.offload_optimizer_device: cpu" in lines(finding)
+
+
 def test_a_key_that_follows_another_starts_from_its_value(oom_paste: Any) -> None:
     # the log-prob batch is the training micro batch unless set: 8 may keep two thirds, so 4
     finding = advised(oom_paste, ("get_logprobs",), "nemo_rl", {"policy.train_micro_batch_size": 8})
     assert "policy.logprob_batch_size=4" in lines(finding)
+
+
+def test_without_a_configuration_nothing_is_computed_from_defaults(oom_paste: Any) -> None:
+    finding = only(memory_findings(oom_paste(TEXT.format(reserved=1.0), frames=BACKWARD_FRAMES, framework="trl")))
+    assert not [line for line in lines(finding) if "batch_size" in line]
+    assert any("micro batch" in remedy.text for remedy in finding.remedies)
+
+
+def test_a_framework_is_not_offered_what_it_has_no_key_for(oom_paste: Any) -> None:
+    finding = advised(oom_paste, BACKWARD_FRAMES, "trl", {"per_device_train_batch_size": 8})
+    assert not [remedy for remedy in finding.remedies if remedy.keeps_algorithm and not remedy.lines]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"actor_rollout_ref.actor.megatron.tensor_model_parallel_size": 4}, "actor.megatron.optimizer_offload=True"),
+        ({"actor_rollout_ref.actor.strategy": "fsdp2"}, "actor.fsdp_config.optimizer_offload=True"),
+    ],
+)
+def test_the_training_backend_decides_the_key(oom_paste: Any, settings: dict[str, Any], expected: str) -> None:
+    finding = advised(oom_paste, ("torch/optim/adamw.py",), "verl", settings)
+    assert lines(finding)[0] == f"actor_rollout_ref.{expected}"
+
+
+def test_other_processes_on_the_card_come_first(oom_paste: Any) -> None:
+    text = (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 86.00 MiB. GPU 0 has a total capacity of "
+        "23.64 GiB of which 264.00 MiB is free. Process 20 has {others} memory in use. Including non-PyTorch memory, "
+        "this process has 8.04 GiB memory in use."
+    )
+    crowded, alone = (
+        only(memory_findings(oom_paste(text.format(others=others), frames=BACKWARD_FRAMES, framework="verl")))
+        for others in ("14.85 GiB", "419.48 MiB")
+    )
+    assert crowded.remedies[0].text.startswith("Another process")
+    assert not any(remedy.text.startswith("Another process") for remedy in alone.remedies)
+
+
+def test_more_free_than_needed_is_said(oom_paste: Any) -> None:
+    text = TEXT.format(reserved=1.0).replace("8.00 GiB is free", "18.00 GiB is free")
+    finding = only(memory_findings(oom_paste(text)))
+    assert any("more was free than needed" in evidence.text for evidence in finding.evidence)
 
 
 def test_every_key_that_is_advised_exists() -> None:
@@ -109,6 +164,7 @@ def test_every_key_that_is_advised_exists() -> None:
     for rule in remedy_rules():
         for move in rule.keys:
             known = {normal_key(key) for key in known_keys(move.framework)}
+            known |= {normal_key(knob.key) for knob in knobs(move.framework)} if known else set()
             for key in (move.key, *move.when, *([move.follows] if move.follows else [])):
                 assert not known or key.startswith(passed_on) or normal_key(key) in known, (rule.name, key)
 

@@ -131,7 +131,7 @@ def _canonical(value: SettingValue) -> object:
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, int | float):
-        return float(value)
+        return "nan" if value != value else value
     return value.strip().strip("'\"")
 
 

@@ -22,6 +22,9 @@ LAUNCH_CV = 0.033
 """Coefficient of variation between launches: published steps and reruns of them, 112 and 116 s, 122 and 129 s (N13 in
 tests/pasted, NVIDIA-NeMo/RL#959). Two launches then differ by up to 9 % by chance; an A/A repeat gives a better one."""
 
+MAX_LOG = 300.0
+"""Log ratios are cut off here: beyond stands nothing but broken clocks, and floats end at 709."""
+
 CONFIDENCE = 0.95
 """Two-sided coverage."""
 
@@ -50,12 +53,11 @@ def log_mean(values: Sequence[float] | Estimate) -> LogMean | None:
 
 def ratio_of(above: LogMean, below: LogMean, *, note: str) -> Estimate:
     """Return above / below with its interval, in times (unit ``x``)."""
-    value = math.exp(above.mean - below.mean)
-    half = half_width(above, below)
+    centre, half = above.mean - below.mean, half_width(above, below)
     return Estimate(
-        value=value,
-        low=value * math.exp(-half),
-        high=value * math.exp(half),
+        value=_exp(centre),
+        low=_exp(centre - half),
+        high=_exp(centre + half),
         unit="x",
         source=Source.DERIVED,
         n=min(above.n, below.n),
@@ -69,6 +71,10 @@ def half_width(one: LogMean, other: LogMean) -> float:
     steps = t_quantile(0.5 + CONFIDENCE / 2, _freedom(one, other)) * math.sqrt(within) if within > 0 else 0.0
     launches = Z_95 * math.sqrt(sum(_floor_cv(side.n) ** 2 for side in (one, other)))
     return math.hypot(steps, launches)
+
+
+def _exp(log_ratio: float) -> float:
+    return math.exp(max(-MAX_LOG, min(MAX_LOG, log_ratio)))
 
 
 def _floor_cv(n: int) -> float:

@@ -13,6 +13,9 @@ from steptune.core.paste import Paste, Setting, ValueStatus, effective
 from steptune.published.declared import Concept, declared_keys, normal_key
 from steptune.stats.warmup import num_warmup_steps
 
+MAX_NUMBER = 1e15
+"""Declared numbers beyond are no sizes (infinity, NaN, an id); counts up to here are exact as floats."""
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,7 +42,9 @@ class Side:
         """Return the declared number of ``concept``, or None."""
         setting = self.setting(concept)
         value = None if setting is None else setting.value
-        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) < MAX_NUMBER:
+            return None
+        return float(value)
 
     def steps(self, name: str) -> list[float]:
         """Return the steady, finite, plausible values of a series in order; empty where there is none."""

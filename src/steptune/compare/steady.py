@@ -18,6 +18,9 @@ TREND_P = 0.01
 TREND_FRAC = 0.15
 """Change over the whole run, as a part of its mean, below which a trend does not matter."""
 
+MAX_POINTS = 100
+"""Longer runs are averaged into this many blocks; 100 points make 5,000 pairs."""
+
 MIN_FALLING = 3
 """Fewest steps that can fall "all the way"."""
 
@@ -27,8 +30,16 @@ def unsteady_reason(side: Side) -> str | None:
     levels = side.steps("async_level")
     if len(levels) > 1 and levels[-1] > levels[0] and all(late >= early for early, late in pairwise(levels)):
         return f"{side.label} ramps up: its asynchronous level climbs from {levels[0]:g} to {levels[-1]:g}"
-    times = side.steps("step_time")
+    times = _blocks(side.steps("step_time"))
     return _falling(side, times) if len(times) < MIN_POINTS else _trending(side, times)
+
+
+def _blocks(times: list[float]) -> list[float]:
+    """Means of consecutive steps, at most MAX_POINTS of them: the test looks at every pair."""
+    size = -(-len(times) // MAX_POINTS)
+    if size <= 1:
+        return times
+    return [sum(block) / len(block) for i in range(0, len(times), size) if (block := times[i : i + size])]
 
 
 def _falling(side: Side, times: list[float]) -> str | None:

@@ -7,6 +7,7 @@ Messages that look fatal and are not (`memory/non_fatal`), memory that grows bef
 from steptune.core.finding import Evidence, Finding, FindingKind, Severity
 from steptune.core.paste import Paste
 from steptune.memory.classify import Failure, Told, failures, read_told
+from steptune.memory.figures import Figures
 from steptune.memory.growth import growth_finding
 from steptune.memory.logits import logits_text, positions_text, vocab_size
 from steptune.memory.override import override_finding
@@ -83,6 +84,7 @@ def _stated(failure: Failure) -> tuple[Evidence, ...]:
         _part("held by tensors", figures.allocated_gib),
         _part("reserved but unallocated (fragmentation)", figures.unallocated_gib),
         _part("held by other processes", figures.others_gib),
+        _in_pieces(figures),
         f"phase named by `{best.because}`" if best.because else None,
         f"printed {failure.count()} times (ranks, retries and the controller)" if failure.count() > 1 else None,
     ]
@@ -112,6 +114,13 @@ def _non_fatal(told: list[Told]) -> Finding | None:
         title="`malloc return OOM` of the memory saver is not a crash: the allocator frees its cache and tries again",
         evidence=tuple(Evidence(text=_short(one.excerpt.text), origin=one.excerpt.origin) for one in harmless[:2]),
     )
+
+
+def _in_pieces(figures: Figures) -> str | None:
+    """HIP and fragmented allocators fail with more free than needed (ROCm/TheRock#1054, pytorch#175431)."""
+    if figures.needed_gib is None or figures.free_gib is None or figures.free_gib < figures.needed_gib:
+        return None
+    return "more was free than needed: it is in pieces, or a limit of the process or the driver holds"
 
 
 def _part(name: str, gib: float | None) -> str | None:

@@ -27,7 +27,7 @@ BUDGET_STEP = 256
 
 def new_value(move: KeyMove, view: View, figures: Figures) -> KnobValue:
     """Return the value to write, or None where the key is already there or cannot go further."""
-    present = view.number(move.key, move.default)
+    present = view.number(move.key, move.default) if view.is_stated() else None
     if present is None and move.follows:
         present = view.number(move.follows)
     match move.move:

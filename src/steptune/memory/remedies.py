@@ -1,7 +1,6 @@
 """Remedies for one failure, in the user's own configuration language, with computed values."""
 
 from steptune.core.finding import Remedy
-from steptune.core.knob import KnobValue
 from steptune.memory.classify import Failure
 from steptune.memory.moves import new_value
 from steptune.memory.settings import View
@@ -13,24 +12,34 @@ ANY_FRAMEWORK = "any"
 MAX_REMEDIES = 4
 """Remedies shown for one failure: the smallest that help; more is a manual."""
 
+OTHERS_FRAC = 0.2
+"""Part of the card in other processes from which they come first; a bare CUDA context is 0.3 to 0.6 GiB."""
+
 FRAGMENTED_FRAC = 0.1
 """Reserved but unallocated part of the card from which fragmentation is worth treating (N08: 7 of 80 GiB)."""
 
 
 def remedies(failure: Failure, view: View) -> tuple[Remedy, ...]:
     """Return what to do about ``failure``, smallest change first, then what not to do."""
-    words = failure.words()
     chosen: list[Remedy] = []
+    no_key_here: list[Remedy] = []
     warnings: list[Remedy] = []
     for rule in remedy_rules():
-        if failure.phase not in rule.phases or not (rule.only_text == "" or compiled(rule.only_text).search(words)):
-            continue
-        lines = _lines(rule, view, failure)
-        if lines is None:
+        lines = _lines(rule, view, failure) if _applies(rule, failure) else None
+        if lines is None or (lines and set(lines) <= {line for remedy in chosen for line in remedy.lines}):
             continue
         remedy = Remedy(text=rule.text, lines=lines, keeps_algorithm=rule.keeps_algorithm, source=rule.source)
-        (warnings if rule.is_warning else chosen).append(remedy)
-    return (*chosen[:MAX_REMEDIES], *_fragmentation(failure, view), *warnings)
+        is_foreign = bool(rule.keys) and not lines and bool(view.rule.name) and not _mine(rule, view)
+        (warnings if rule.is_warning else no_key_here if is_foreign else chosen).append(remedy)
+    return (*(chosen or no_key_here)[:MAX_REMEDIES], *_fragmentation(failure, view), *warnings)
+
+
+def _applies(rule: RemedyRule, failure: Failure) -> bool:
+    if failure.phase not in rule.phases or not compiled(rule.only_text).search(failure.words()):
+        return False
+    figures = failure.best.figures
+    share = (figures.others_gib or 0.0) / figures.capacity_gib if figures.capacity_gib else 0.0
+    return share >= OTHERS_FRAC or not rule.needs_others
 
 
 def uses_sleep(view: View, words: str = "") -> bool:
@@ -50,25 +59,26 @@ def uses_sleep(view: View, words: str = "") -> bool:
     return asked or verl_sleeps or nemo_sleeps or "cumem" in words
 
 
+def _mine(rule: RemedyRule, view: View) -> list[KeyMove]:
+    return [move for move in rule.keys if move.framework in (view.rule.name, ANY_FRAMEWORK)]
+
+
 def _lines(rule: RemedyRule, view: View, failure: Failure) -> tuple[str, ...] | None:
     """Return the lines of ``rule``; None where its keys exist for the framework but none can move."""
-    mine = [move for move in rule.keys if move.framework in (view.rule.name, ANY_FRAMEWORK)]
+    mine = _mine(rule, view)
     if not mine:
         return ()
+    backend = view.backend(failure.words())
+    usable = [move for move in mine if move.backend in ("", backend) and view.holds(move.when)]
     lines: list[str] = []
-    for move in mine:
+    for move in usable:
         if move.is_partner and not lines:
             continue
-        value = _value(move, view, failure)
+        value = new_value(move, view, failure.best.figures)
         if value is not None:
             lines.append(move.key if move.framework == ANY_FRAMEWORK else view.line(move.key, value))
-    return tuple(lines) or None
-
-
-def _value(move: KeyMove, view: View, failure: Failure) -> KnobValue:
-    if not view.holds(move.when):
-        return None
-    return new_value(move, view, failure.best.figures)
+    is_open = not view.is_stated() and any(move.move != "set" for move in usable)
+    return tuple(lines) if lines or is_open else None
 
 
 def _fragmentation(failure: Failure, view: View) -> tuple[Remedy, ...]:

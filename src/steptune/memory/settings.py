@@ -13,6 +13,9 @@ from steptune.memory.tables import FrameworkRule, framework_rules
 from steptune.published.defaults import default_of
 from steptune.published.keys import renames
 
+MAX_NUMBER = 1e15
+"""Settings beyond are no sizes (infinity, NaN, an id); counts up to here are exact as floats."""
+
 NO_FRAMEWORK = FrameworkRule(name="", language="hydra")
 """Stands for a framework that is unknown or has no rule: no keys, so no lines."""
 
@@ -45,7 +48,9 @@ class View:
     def number(self, key: str, default: KnobValue = None) -> float | None:
         """Return a numeric setting, None where it is not set or no number."""
         value = self.value(key, default)
-        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) < MAX_NUMBER:
+            return None
+        return float(value)
 
     def first_number(self, keys: tuple[str, ...]) -> float | None:
         """Return the first of ``keys`` that is set to a number."""
@@ -55,12 +60,25 @@ class View:
         """Return whether the key is set at all, resolved or not."""
         return self.found(key) is not None
 
+    def is_stated(self) -> bool:
+        """Return whether there are any settings: without them nothing is computed from a default."""
+        return bool(self.by_key)
+
+    def backend(self, words: str = "") -> str:
+        """Return the training backend, ``megatron`` or ``fsdp``, by the settings, else by the frames in ``words``."""
+        if self.rule.megatron_switch and self.is_set(self.rule.megatron_switch):
+            return "megatron" if self.value(self.rule.megatron_switch) is True else "fsdp"
+        named = any(".megatron." in key for key in self.by_key) if self.rule.name == "verl" else False
+        return "megatron" if named or "megatron" in words.lower() else "fsdp"
+
     def holds(self, when: dict[str, KnobValue]) -> bool:
         """Return whether every key has its value; an unset key has its default, or is off."""
         return all((self.value(key) or False) == wanted for key, wanted in when.items())
 
     def sequence_tokens(self) -> int | None:
-        """Return the longest sequence (prompt and response) in tokens, None unless every part is set."""
+        """Return the longest sequence (prompt and response) in tokens, None unless one is set and all are known."""
+        if not any(self.is_set(key) for key in self.rule.sequence_keys):
+            return None
         parts = [self.number(key) for key in self.rule.sequence_keys]
         known = [part for part in parts if part is not None]
         return int(sum(known)) if known and len(known) == len(parts) else None
@@ -87,7 +105,7 @@ class View:
     def _python_line(self, key: str, value: KnobValue, layer: str | None) -> str:
         if layer == "override":
             return f"--{key} {_text(value, lower=True)}"
-        if layer == "file":
+        if layer == "file" or "." in key:  # nested keys stand in accelerate's YAML
             return f"{key}: {_text(value, lower=True)}"
         return f"{key}={value!r},"
 

@@ -49,6 +49,8 @@ class KeyMove(Record):
     """Key whose value this one has where it is not set."""
     when: dict[str, KnobValue] = {}
     """Keys that must have these values, the framework's own defaults counted."""
+    backend: Literal["", "fsdp", "megatron"] = ""
+    """Training backend that reads the key; empty for any."""
     is_partner: bool = False
     """Must be changed with the other keys of the remedy, never alone."""
 
@@ -60,6 +62,8 @@ class RemedyRule(Record):
     phases: tuple[str, ...]
     only_text: str = ""
     """Pattern that the message or frames must match."""
+    needs_others: bool = False
+    """Only where other processes hold a large part of the card."""
     text: str
     keeps_algorithm: bool = True
     is_warning: bool = False
@@ -94,6 +98,8 @@ class FrameworkRule(Record):
     """Keys whose product divides the vocabulary over devices."""
     share_keys: tuple[str, ...] = ()
     """The engine's share of the card."""
+    megatron_switch: str = ""
+    """Setting that chooses Megatron as the training backend."""
 
 
 @cache
