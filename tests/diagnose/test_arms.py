@@ -18,8 +18,9 @@ def notes(*runs: tuple[float, ...], label: str = "fp8+--router-policy cache_awar
 
 
 def test_a_step_number_that_starts_again_starts_another_run() -> None:
-    assert arms(restarted((0.1, 0.2), (0.3,))) == [[0.1, 0.2], [0.3]]
-    assert arms(series("reward", 0.1, 0.2, 0.3)) == [[0.1, 0.2, 0.3]]
+    assert arms(restarted((0.1, 0.2), (0.3,))) == [{0: 0.1, 1: 0.2}, {0: 0.3}]
+    assert arms(series("reward", 0.1, 0.2)) == [{1: 0.1, 2: 0.2}]
+    assert arms(series("reward", 0.1, 0.2, first_step=None)) == []
 
 
 def test_a_reward_that_differs_between_runs_is_to_be_explained_up_or_down() -> None:
@@ -32,6 +33,8 @@ def test_a_reward_that_differs_between_runs_is_to_be_explained_up_or_down() -> N
 def test_equal_rewards_and_one_run_do_not_differ() -> None:
     assert reward_differs(read_job(notes((0.678, 0.658), (0.67, 0.66)))) is None
     assert reward_differs(read_job(notes((0.678, 0.2)))) is None
+    # one step in common is no comparison: a run that was resumed repeats one
+    assert reward_differs(read_job(notes((0.678, 0.658), (0.2,)))) is None
 
 
 def test_a_heading_that_joins_two_changes_credits_neither() -> None:

@@ -78,3 +78,13 @@ def test_steps_that_go_back_are_several_runs() -> None:
 def test_a_plain_log_holds_nothing_implausible() -> None:
     plain = (series("mfu", 0.4), series("reward", 0.51234), series("memory_allocated_gib", 40.0))
     assert found(paste(step({"rollout": 7.0, "train": 3.0}), series=plain, settings=settings(x=1))) == {}
+
+
+def test_a_log_prob_pass_as_slow_as_training_is_odd() -> None:
+    # 100 s against 108 s: at 2.3 it would take 47 s, the step 53 s less
+    odd = found(paste(step({"rollout": 50.0, "old_logprob": 100.0, "train": 108.0})))["phase_ratio"]
+    assert "a ratio of 1.08" in odd.title
+    ceilings = [r.step_time.value for r in odd.remedies if r.step_time]
+    assert ceilings == [pytest.approx(258 - 100 + 108 / 2.3)]
+    assert "phase_ratio" not in found(paste(step({"rollout": 50.0, "old_logprob": 25.0, "train": 108.0})))
+    assert "phase_ratio" not in found(paste(step({"rollout": 500.0, "old_logprob": 2.0, "train": 2.0})))

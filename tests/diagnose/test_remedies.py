@@ -1,5 +1,5 @@
 import pytest
-from paste_cases import origin, paste, setting, settings
+from paste_cases import origin, paste, setting, settings, step
 
 from steptune.core.bottleneck import BottleneckKind
 from steptune.core.estimate import Estimate, Source
@@ -121,3 +121,11 @@ def test_dashes_are_the_users_own() -> None:
     job = read_job(paste(framework="slime", settings=settings(**{"rollout-batch-size": 32})))
     assert language_of(job) == "flag"
     assert config_lines(job, [Change(key="save_interval", value=40)]) == ("--save-interval 40",)
+
+
+def test_a_split_of_devices_is_moved_only_where_the_sides_have_devices_of_their_own() -> None:
+    split = settings(policy__generation__colocated__resources__num_nodes=1)
+    starved = paste(step({"rollout": 1.0}, schedule="async"), framework="nemo_rl", settings=split)
+    assert "++policy.generation.colocated.resources.num_nodes=2" in lines(starved, ROLLOUT)
+    serial = paste(step({"rollout": 1.0}), framework="nemo_rl", settings=split)
+    assert not any("num_nodes" in line for line in lines(serial, ROLLOUT))

@@ -15,29 +15,39 @@ from steptune.diagnose.job import Job, origin_of
 REWARD_CHANGE_FRAC = 0.05
 """Relative difference of the mean reward between two runs that must be explained before either counts. Prior."""
 
+MIN_COMMON_STEPS = 2
+"""Steps that all runs must share: one step of one batch says nothing."""
+
 _LABEL = re.compile(r"^\W*(?P<label>[A-Za-z][\w.-]*(?:\s?\+\s?(?:--)?[A-Za-z][\w.-]*(?:[ =][\w.-]+)?)+)\W*$")
 """A heading that joins names with plus signs: ``fp8+--router-policy cache_aware``."""
 
 
-def arms(series: Series) -> list[list[float]]:
-    """Return the finite values of each run in ``series``: a step number that does not rise starts another one."""
-    runs: list[list[float]] = [[]]
+def arms(series: Series) -> list[dict[int, float]]:
+    """Return step to finite value for each run in ``series``: a step number that does not rise starts another one."""
+    runs: list[dict[int, float]] = [{}]
     last: int | None = None
     for point in series.points:
-        if last is not None and point.step is not None and point.step <= last:
-            runs.append([])
-        last = point.step if point.step is not None else last
+        if point.step is None:
+            continue
+        if last is not None and point.step <= last:
+            runs.append({})
+        last = point.step
         if abs(point.value) < float("inf"):
-            runs[-1].append(point.value)
+            runs[-1][point.step] = point.value
     return [run for run in runs if run]
 
 
 def reward_differs(job: Job) -> Finding | None:
-    """Find a reward that differs between the runs of one input, up or down."""
+    """Find a reward that differs between the runs of one input, up or down, over the steps that all of them have.
+
+    A resumed run repeats few steps or none, so it is not compared with itself.
+    """
     series = job.series("reward")
-    runs = arms(series) if series is not None else []
-    if series is None or len(runs) < 2:
+    held = arms(series) if series is not None else []
+    common = sorted(set.intersection(*map(set, held))) if len(held) > 1 else []
+    if series is None or len(common) < MIN_COMMON_STEPS:
         return None
+    runs = [[run[step] for step in common] for run in held]
     means = [statistics.fmean(run) for run in runs]
     furthest = max(means[1:], key=lambda mean: abs(mean - means[0]))
     if not abs(furthest - means[0]) > REWARD_CHANGE_FRAC * abs(means[0]):

@@ -6,6 +6,7 @@ from steptune.core.finding import Evidence, Finding, FindingKind, Severity
 from steptune.core.paste import DeviceClaim, Note, Series, ValueStatus
 from steptune.core.profile import Profile, unattributed_frac
 from steptune.diagnose.job import Job, origin_of
+from steptune.diagnose.phase_ratio import phase_ratio
 from steptune.diagnose.renamed import renamed_metrics
 from steptune.diagnose.rounding import rounded_zeros
 from steptune.hardware.devices import find_device
@@ -34,7 +35,8 @@ def implausible(job: Job) -> list[Finding]:
         _arithmetic,
         _mixed_steps,
     )
-    return [finding for check in checks for finding in check(job)]
+    odd = phase_ratio(job)
+    return [*(finding for check in checks for finding in check(job)), *([odd] if odd else [])]
 
 
 def finding(code: str, title: str, evidence: tuple[Evidence, ...], *, severity: Severity = Severity.WARNING) -> Finding:

@@ -55,7 +55,7 @@ def remedies(
 def _without_value(job: Job, move: Move) -> str:
     """What to do where the value in force is not in the input, for moves that depend on it alone; else empty."""
     words = {"*": "raise", "+": "raise", "/": "lower"}
-    if move.needs is not None or any(step.op not in words or step.default for step in move.steps):
+    if not _is_met(job, move) or any(step.op not in words or step.default for step in move.steps):
         return ""
     known = [job.settings.get(normal_key(step.key)) for step in move.steps]
     if any(setting is not None and setting.is_resolved for setting in known):
@@ -72,12 +72,21 @@ def _dialect(job: Job) -> str:
 
 def _changes(job: Job, move: Move) -> list[Change]:
     """The move's new values, or nothing when one of them has none or a need is not met."""
-    if move.needs is not None:
-        needed = job.settings.get(normal_key(move.needs[0]))
-        if needed is None or str(needed.value).lower() != move.needs[1].lower():
-            return []
+    if not _is_met(job, move):
+        return []
     changes = [_change(job, step) for step in move.steps]
     return [c for c in changes if c is not None] if all(changes) else []
+
+
+def _is_met(job: Job, move: Move) -> bool:
+    """Whether what the move needs is in force; ``schedule`` is that of the mean step, anything else a setting."""
+    if move.needs is None:
+        return True
+    key, value = move.needs
+    if key == "schedule":
+        return job.profile is not None and job.profile.schedule == value
+    needed = job.settings.get(normal_key(key))
+    return needed is not None and str(needed.value).lower() == value.lower()
 
 
 def _change(job: Job, step: Step) -> Change | None:
