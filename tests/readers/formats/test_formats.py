@@ -135,3 +135,7 @@ def test_no_step_ever_holds_two_values_and_few_are_open(records: list[tuple[int,
         assert len(steps.steps) <= MAX_OPEN_STEPS
     seen += sum(1 for _ in steps.end())
     assert seen <= len(records)
+
+
+def test_a_rate_that_is_no_number_is_no_bar() -> None:
+    assert list(find_bars("  1%|   | 3/200 [00:40<1:04:17, ..25s/it]")) == []

@@ -44,7 +44,7 @@ def test_bare_fields_are_read_and_the_two_processes_keep_their_own_time() -> Non
 
 
 def test_waiting_for_a_batch_is_a_wait_in_the_metrics_file() -> None:
-    values = {"time/step": 100.0, "time/wait_for_batch": 50.0, "time/forward_backward": 40.0}
+    values = {"time/step": 100.0, "time/wait_for_batch": 50.0, "time/forward_backward": 40.0, "perf/mfu": 31.4}
     readings = {key: Reading(key=key, value=value, text=str(value), line=1) for key, value in values.items()}
     records = [StepRecord(number=5, path="metrics.jsonl", readings=readings)]
     reading = to_reading(records, JobFacts(version=None, settings={}))
@@ -54,3 +54,4 @@ def test_waiting_for_a_batch_is_a_wait_in_the_metrics_file() -> None:
         ("rollout", SpanKind.EXPOSED_WAIT, 50.0),
         ("train", SpanKind.BUSY, 40.0),
     ]
+    assert not any("perf/mfu" in note.text for note in reading.notes)

@@ -79,3 +79,8 @@ def test_waiting_for_the_generation_buffer_is_a_wait() -> None:
         ("train", SpanKind.BUSY): 60.0,
     }
     assert reading.profile.role(Role.ROLLOUT) is None
+
+
+def test_a_table_row_without_a_second_cell_is_passed_over() -> None:
+    [step] = steps_in("skyrl", "timing/step = 9h00m23s\n| `generate` |\n| `generate` | 5h26m |\n")
+    assert step.value("timing/generate") == 19560.0

@@ -18,7 +18,7 @@ from steptune.readers.lines import Line, NumberedLine, clean_lines
 from steptune.readers.step import Reading, StepBuilder, StepRecord
 from steptune.readers.values import parse_number
 
-_DONE = re.compile(r"\bTrain step (?P<number>\d+)/\d+ done\.")
+_DONE = re.compile(r"\bTrain step (?P<number>\d{1,9})/\d+ done\.")
 _MARK = re.compile(r"\bTrain step \d+/\d+ done\.|│ (?:timeperf|ppo_actor)/\w")
 _KEY = re.compile(r"[A-Za-z_]\w*(?:/[\w.@-]+)+")
 

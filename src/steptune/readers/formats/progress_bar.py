@@ -10,16 +10,19 @@ from dataclasses import dataclass
 from typing import final
 
 from steptune.readers.formats.durations import parse_duration_s
+from steptune.readers.values import parse_number
 
 _BAR = re.compile(
-    r"(?:(?P<label>[A-Za-z][^|\r\n%]{0,80}?):\s+)?(?<![\d.])\d{1,3}%\s*(?:\|[^|\r\n]*\|)?\s*"
-    r"(?P<done>\d+)/(?P<total>\d+) \[(?P<elapsed>[\d:]+)<\**(?P<left>[\d:?]+|\d+ days?, [\d:]+),\s*"
-    r"(?P<rate>[\d.]+)(?P<unit>s/\w+|\w+/s)"
+    r"(?<![\d.])\d{1,3}%\s{0,3}(?:\|[^|\r\n]{0,200}\|)?\s{0,3}(?P<done>\d{1,9})/(?P<total>\d{1,9}) "
+    r"\[(?P<elapsed>[\d:]+)<\**(?:[\d:?]+|\d+ days?, [\d:]+),\s*(?P<rate>[\d.]+)(?P<unit>s/\w+|\w+/s)"
 )
 """`**` inside comes from people who mark a number in Markdown."""
 
-_LABEL_TAIL = re.compile(r"[A-Za-z][\w \[\]/()-]*$")
+_LABEL = re.compile(r"(?P<label>[A-Za-z][\w \[\]/()-]*):\s+$")
 """What of the text before a bar is its label: the words that directly precede it."""
+
+_LABEL_LENGTH = 80
+"""Longest label looked for, in characters."""
 
 
 @final
@@ -43,12 +46,12 @@ class Bar:
 def find_bars(text: str) -> Iterator[Bar]:
     """Yield the bars of one line that state a rate."""
     for found in _BAR.finditer(text):
-        rate, elapsed_s = float(found["rate"].rstrip(".") or 0), parse_duration_s(found["elapsed"])
-        if rate <= 0 or elapsed_s is None:
+        rate, elapsed_s = parse_number(found["rate"]), parse_duration_s(found["elapsed"])
+        if rate is None or rate <= 0 or elapsed_s is None:
             continue
-        label = _LABEL_TAIL.search(found["label"] or "")
+        label = _LABEL.search(text[max(0, found.start() - _LABEL_LENGTH) : found.start()])
         yield Bar(
-            label=label[0].strip() if label else "",
+            label=label["label"].strip() if label else "",
             done=int(found["done"]),
             total=int(found["total"]),
             elapsed_s=elapsed_s,

@@ -17,7 +17,7 @@ from steptune.readers.lines import Line, NumberedLine, clean_lines
 from steptune.readers.openrlhf.keys import BAR_KEY
 from steptune.readers.step import Reading, StepRecord
 
-_HEAD = re.compile(r"(?P<sync>✨ )?Global step (?P<number>\d+): (?=\{)")
+_HEAD = re.compile(r"(?P<sync>✨ )?Global step (?P<number>\d{1,9}): (?=\{)")
 _MARK = re.compile(r"Global step \d+: \{'|openrlhf\.cli\.|\bEpisode \[\d+/\d+\]: +\d+%")
 _EPISODE = re.compile(r"Episode \[(?P<episode>\d+)/\d+\]$")
 

@@ -14,6 +14,7 @@ ORCHESTRATOR = "orchestrator "
 TRAINER_STEP_KEY = TRAINER + "Time"
 ORCHESTRATOR_STEP_KEY = ORCHESTRATOR + "Time"
 FILE_STEP_KEY = "time/step"
+MFU_KEY = "perf/mfu"
 THROUGHPUT_KEY = TRAINER + "Throughput"
 
 _PERCENT = 0.01
@@ -30,7 +31,7 @@ SERIES: Mapping[str, Gauge] = {
     "Truncation": Gauge(name="clipped_frac", scale=_PERCENT),
     "perf/throughput_per_gpu": Gauge(name="tokens_per_device_s"),
     "MFU": Gauge(name="mfu", scale=_PERCENT),
-    "perf/mfu": Gauge(name="mfu", scale=_PERCENT),
+    MFU_KEY: Gauge(name="mfu", scale=_PERCENT),
     "Grad. Norm": Gauge(name="grad_norm"),
     "optim/grad_norm": Gauge(name="grad_norm"),
     "Loss": Gauge(name="loss"),

@@ -8,6 +8,7 @@ trainer/rl/train.py, orchestrator/orchestrator.py.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from steptune.core.phase import Phase, Role, SpanKind
 from steptune.core.profile import RoleProfile
@@ -16,6 +17,7 @@ from steptune.readers.facts import JobFacts
 from steptune.readers.formats.mean_step import MeanStep, WorkKeys, no_roles, read_mean_step
 from steptune.readers.prime_rl.keys import (
     FILE_STEP_KEY,
+    MFU_KEY,
     ORCHESTRATOR_STEP_KEY,
     SERIES,
     THROUGHPUT_KEY,
@@ -73,7 +75,12 @@ def to_reading(records: Sequence[StepRecord], facts: JobFacts) -> LogReading | N
             *((_FIRST_NOTE,) if len(defined) < len(records) else ()),
         ),
     )
-    return read_mean_step(defined, facts, meaning)
+    return read_mean_step([_without_percentages(record) for record in defined], facts, meaning)
+
+
+def _without_percentages(record: StepRecord) -> StepRecord:
+    """An MFU of 31.4 is a percentage here; what judges a profile takes values above 1 for impossible."""
+    return replace(record, readings={key: r for key, r in record.readings.items() if key != MFU_KEY})
 
 
 def _orchestrator_clock(kept: KeptSteps) -> tuple[RoleProfile, ...]:

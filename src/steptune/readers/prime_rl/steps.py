@@ -15,7 +15,9 @@ from steptune.readers.lines import Line, NumberedLine, clean_lines
 from steptune.readers.prime_rl.keys import ORCHESTRATOR, TRAINER
 from steptune.readers.step import Dropped, Reading, StepRecord
 
-_STEP = re.compile(r"(?:^|\W)Step (?P<number>\d+) \| (?P<fields>.*\| ?(?:Loss|Reward|Seq\. Length):? .*)")
+_STEP = re.compile(r"(?:^|\W)Step (?P<number>\d{1,9}) \| ")
+_TRAINER = re.compile(r"\| ?Loss:? ")
+_ORCHESTRATOR = re.compile(r"\| ?(?:Reward|Seq\. Length):? ")
 _MARK = re.compile(r"SUCCESS Step \d+ \| |\| Max\. Off-Policy Level: |\| Trainable \d+/\d+ |\| Mismatch KL:? ")
 _SHARED_NAMES = ("Time", "Throughput")
 """Fields that both processes print with different meanings."""
@@ -30,13 +32,21 @@ def read_steps(raw_lines: Iterable[NumberedLine], path: str) -> Iterator[StepRec
     """Yield steps in order, trainer and orchestrator of one file merged."""
     collector = StepCollector(path=path)
     for line in clean_lines(raw_lines):
-        if found := _STEP.search(line.text):
-            yield from collector.put(int(found["number"]), list(_readings(found["fields"], line)))
+        found = _STEP.search(line.text)
+        owner = None if found is None else _owner(line.text)
+        if found is not None and owner is not None:
+            yield from collector.put(int(found["number"]), list(_readings(line.text[found.end() :], owner, line)))
     yield from collector.end()
 
 
-def _readings(text: str, line: Line) -> Iterator[Reading | Dropped]:
-    owner = TRAINER if re.search(r"\| ?Loss:? ", text) else ORCHESTRATOR
+def _owner(text: str) -> str | None:
+    """Whose line it is; None for a line that only looks like a step."""
+    if _TRAINER.search(text):
+        return TRAINER
+    return ORCHESTRATOR if _ORCHESTRATOR.search(text) else None
+
+
+def _readings(text: str, owner: str, line: Line) -> Iterator[Reading | Dropped]:
     fields = list(read_fields(text))
     for index, field in enumerate(fields, start=1):
         key = owner + field.name if field.name in _SHARED_NAMES else field.name

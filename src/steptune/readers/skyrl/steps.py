@@ -24,7 +24,7 @@ from steptune.readers.step import Dropped, Reading, StepBuilder, StepRecord
 from steptune.readers.values import parse_number
 
 _FINISHED = re.compile(r"Finished: '(?P<name>\w+)', time cost: (?P<value>[\d.]+)s")
-_STEP_HEAD = re.compile(r"\bStep (?P<number>\d+):\s*(?:\{|$)")
+_STEP_HEAD = re.compile(r"\bStep (?P<number>\d{1,9}):\s*(?:\{|$)")
 _PAIRS = re.compile(
     r"'(?:timing|policy|reward|generate|trainer|async|loss|critic|environment|vllm)/|'batch_(?:num|padded)"
 )
@@ -94,10 +94,8 @@ class _Reader:
             yield from self._tell(list(read_pairs(DictText.of(line))))
         elif mean := _MEAN_STEP.search(line.text):
             yield from self._tell(_seconds("step", mean["value"], line))
-        elif (
-            self.told is not None and (cells := table_cells(line.text)) and cells[0].split(" ")[0].strip("`") in _PHASES
-        ):
-            yield from self._tell(_seconds(cells[0].split(" ")[0].strip("`"), cells[1], line))
+        elif self.told is not None and (row := _table_row(line)):
+            yield from self._tell(row)
         elif found := list(_PLAIN.finditer(line.text)):
             add(self.told or self.spoken, [r for f in found if (r := _plain(f, line)) is not None])
 
@@ -146,6 +144,13 @@ class _Reader:
 def _is_same(spoken: StepBuilder, told: StepBuilder) -> bool:
     mine, other = spoken.readings.get(STEP_KEY), told.readings.get(STEP_KEY)
     return mine is not None and other is not None and abs(mine.value - other.value) <= _ROUNDING_S
+
+
+def _table_row(line: Line) -> list[Reading | Dropped]:
+    """Read ``| `save_checkpoints` (n=3) | 2m31s | 0.5% |``; what follows the name is a remark."""
+    cells = table_cells(line.text)
+    name = cells[0].split(" ")[0].strip("`") if len(cells) > 1 else ""
+    return _seconds(name, cells[1], line) if name in _PHASES else []
 
 
 def _seconds(name: str, text: str, line: Line) -> list[Reading | Dropped]:

@@ -17,18 +17,18 @@ from steptune.readers.lines import Line, NumberedLine, clean_lines
 from steptune.readers.step import Reading, StepBuilder, StepRecord
 from steptune.readers.values import parse_number
 
-_HEAD = re.compile(r"(?:^|[\s-])(?P<what>perf|rollout|step|eval) (?P<number>\d+): (?=\{)")
+_HEAD = re.compile(r"(?:^|[\s-])(?P<what>perf|rollout|step|eval) (?P<number>\d{1,9}): (?=\{)")
 _MARK = re.compile(
     r"(?:^|[\s-])(?:perf|rollout) \d+: \{'(?:perf|rollout|train)/|'perf/(?:rollout_time|train_wait_time|step_time)'"
 )
 _LOOSE = re.compile(r"^\s*'?(?:perf|rollout)/[\w./-]+'\s*:")
 """One pair of a dict on a line of its own, as people copy it."""
 
-_ASSIGNED_HEAD = re.compile(r"(?:^|[\s#])step (?P<number>\d+): (?=train/[\w./-]+=)")
+_ASSIGNED_HEAD = re.compile(r"(?:^|[\s#])step (?P<number>\d{1,9}): (?=train/[\w./-]+=)")
 _ASSIGNED = re.compile(r"(?P<key>train/[\w./-]+)=(?P<value>[-+\w.]+)")
 """`step 0: train/loss=1.2, train/grad_norm=1.02`: how people copy a step into their notes."""
 
-_COMPONENT = re.compile(r"^\s*- (?P<name>\w+) mean (?P<mean>[\d.]+) s, p50 [\d.]+ s, p95 ")
+_COMPONENT = re.compile(r"^\s*- (?P<name>\w+) mean (?P<mean>\d+(?:\.\d+)?) s, p50 [\d.]+ s, p95 ")
 """`- sandbox_acquire mean 129.35 s, p50 64.58 s, ...`: what slime-derived stacks print of a sample's life."""
 
 COMPONENT_PREFIX = "component_time/"

@@ -14,7 +14,7 @@ from steptune.readers.lines import Line, NumberedLine, clean_lines
 from steptune.readers.step import Dropped, Reading, StepBuilder, StepRecord
 from steptune.readers.values import parse_number
 
-_HEAD = re.compile(r"=== \[(?P<process>[^\]]+)\] - METRICS STEP (?P<number>\d+) ===")
+_HEAD = re.compile(r"=== \[(?P<process>[^\]]+)\] - METRICS STEP (?P<number>\d{1,9}) ===")
 _PAIR = re.compile(r"^\s*(?P<key>[A-Za-z_]\w*(?:/[\w.-]+)+): (?P<value>\S+)\s*$")
 _RULE = re.compile(r"^={20,}\s*$")
 
