@@ -47,6 +47,11 @@ def test_a_reward_without_spread_is_dead(name: str, values: tuple[float, ...], i
     assert ("dead_reward" in signs(series(name, *values))) is is_dead
 
 
+def test_one_dead_step_is_not_called_a_dead_run() -> None:
+    assert signs(series("zero_std_frac", 1.0))["dead_reward"].severity is Severity.WARNING
+    assert signs(series("zero_std_frac", 1.0, 1.0))["dead_reward"].severity is Severity.FAULT
+
+
 @pytest.mark.parametrize(("cut", "severity"), [(0.1, None), (0.46, Severity.WARNING), (0.897, Severity.FAULT)])
 def test_cut_answers(cut: float, severity: Severity | None) -> None:
     sign = signs(series("clipped_frac", cut)).get("truncation")

@@ -74,6 +74,7 @@ def test_a_moving_async_level_is_a_ramp_up() -> None:
         ((40.0, 36.0, 33.0, 30.0, 27.0, 24.0, 22.0, 20.0), True),
         ((42.8, 32.2, 15.3), True),
         ((10.0, 9.5, 9.0), False),
+        ((100.0, 60.0, 55.0), False),  # a slow first step is warm-up
         ((10.0,), False),
         ((15.0, 32.0, 43.0, 50.0, 60.0), False),  # slower is no ramp-up
     ],
@@ -98,3 +99,10 @@ def test_an_unknown_framework_is_said() -> None:
     given = paste(framework=None, settings=settings(x=1))
     assert "unknown_framework" in claims(given)
     assert switch_on(given) == ()
+
+
+def test_shorter_answers_are_no_ramp_up() -> None:
+    times = (40.0, 36.0, 33.0, 30.0, 27.0, 24.0, 22.0, 20.0)
+    lengths = series("completion_mean", *(20 * t for t in times))
+    given = paste(step({"rollout": 10.0}), series=(series("step_time", *times), lengths))
+    assert "ramp_up" not in claims(given)

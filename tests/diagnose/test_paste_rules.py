@@ -242,3 +242,41 @@ def test_an_unresolved_setting_is_unknown() -> None:
     open_setting = (setting("data.train_batch_size", 16, is_resolved=False), setting("actor_rollout_ref.rollout.n", 1))
     given = paste(step({"rollout": 31, "train": 12}), settings=open_setting)
     assert cause(KIND.SMALL_DECODE_BATCH, given) is None
+
+
+def starved(**changes: object) -> Paste:
+    # 0.6B on H200: 1.2e9 / 4.8e12 = 0.25 ms; 245.6 s / 1,024 = 240 ms, 960 floors
+    keys = {"rollout_max_response_len": 1024, "rollout_num_gpus_per_engine": 1, "model": "Qwen3-0.6B"}
+    size = {"rollout_batch_size": 1152, "n_samples_per_prompt": 5}
+    given = paste(
+        step({"rollout": 245.6, "train": 41.7}),
+        framework="slime",
+        settings=settings(**keys | size),
+        devices=gpus("H200", 16),
+    )
+    return given.model_copy(update=changes)
+
+
+def test_a_decode_iteration_of_a_thousand_floors_means_that_requests_are_slow() -> None:
+    idle = (1 - 200 * 0.25e-3 / (245.6 / 1024)) * 245.6
+    found = fires(KIND.IDLE_ENGINES, starved(), share=idle / 287.3, ceiling_s=287.3 - idle)
+    assert "959 times what reading 0.6B weights takes on a H200" in found.text
+
+
+def test_an_iteration_of_some_tens_of_floors_is_normal() -> None:
+    # 9.1 s / 1,024 = 9 ms, 36 floors
+    assert cause(KIND.IDLE_ENGINES, starved(profile=step({"rollout": 9.1, "train": 24.5}))) is None
+
+
+@pytest.mark.parametrize("missing", [{"devices": None}, {"settings": ()}, {"devices": gpus("C550", 16)}])
+def test_starved_engines_need_device_model_and_sizes(missing: dict[str, object]) -> None:
+    assert cause(KIND.IDLE_ENGINES, starved(**missing)) is None
+
+
+def test_the_reward_is_named_where_it_is_the_reward() -> None:
+    slow = cause(KIND.ENVIRONMENT_BOUND, paste(step({"rollout": 100, "reward": 1500, "train": 100})))
+    assert slow is not None
+    assert slow.subject.startswith("The reward")
+    env = cause(KIND.ENVIRONMENT_BOUND, paste(step({"rollout": 100, "env_wait": 1500, "train": 100})))
+    assert env is not None
+    assert env.subject.startswith("Waiting for the environment")

@@ -34,4 +34,4 @@ def _title(cause: Cause) -> str:
     if bottleneck is None or cause.step_s is None:
         return f"{cause.subject}: {cause.text.split(': ')[0]}"
     gain = from_to(cause.step_s, bottleneck.ceiling.value)
-    return f"{cause.subject} is {bottleneck.share.value:.0%} of the step: if it were free, {gain}"
+    return f"{cause.subject}: {bottleneck.share.value:.0%} of the step; if that were free, {gain}"

@@ -15,7 +15,7 @@ from steptune.diagnose.backward_slow import backward_slow
 from steptune.diagnose.cause import Cause
 from steptune.diagnose.checkpoint_bound import checkpoint_bound
 from steptune.diagnose.diagnose import diagnose
-from steptune.diagnose.facts import UNKNOWN_NOISE_SHARE_FRAC, share_threshold
+from steptune.diagnose.facts import UNKNOWN_NOISE_SHARE_FRAC, cost_s, share_threshold
 from steptune.diagnose.idle_engines import idle_engines
 from steptune.diagnose.job import Job
 from steptune.diagnose.padded_batch import padded_batch
@@ -74,6 +74,8 @@ def _share(cause: Cause) -> float:
 
 def _of_step(profile: Profile, bottleneck: Bottleneck) -> Cause:
     subject, phases = SUBJECTS[bottleneck.kind]
+    if bottleneck.kind is BottleneckKind.ENVIRONMENT_BOUND:
+        subject = _environment(profile)
     step_s = profile.step_time.value
     return Cause(
         kind=bottleneck.kind,
@@ -84,6 +86,16 @@ def _of_step(profile: Profile, bottleneck: Bottleneck) -> Cause:
         step_s=step_s,
         note=bottleneck.ceiling.note,
         levers=bottleneck.levers,
+    )
+
+
+def _environment(profile: Profile) -> str:
+    """Which of the two holds the step up."""
+    env_s, reward_s = cost_s(profile, Phase.ENV_WAIT), cost_s(profile, Phase.REWARD)
+    return (
+        "The reward (no GPU setting acts on it)"
+        if reward_s > env_s
+        else "Waiting for the environment (no GPU setting acts on it)"
     )
 
 

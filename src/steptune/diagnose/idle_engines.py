@@ -1,4 +1,4 @@
-"""Engines stand idle during generation: the slowest one keeps the others waiting, or there are more than requests.
+"""Engines stand idle during generation: the slowest keeps the others waiting, or requests are too few or too slow.
 
 With prompts dealt out beforehand every engine has its own end; the step waits for the last. The mean over engines
 divided by the slowest says how much of the pool works (0.49 in one public log: half of it idle).
@@ -11,6 +11,7 @@ from steptune.diagnose.cause import Cause, is_worth_a_name
 from steptune.diagnose.durations import said
 from steptune.diagnose.facts import cost_s
 from steptune.diagnose.job import Job, mean_of, num_engines, origin_of, samples_per_step
+from steptune.diagnose.starved_engines import starved_engines
 
 MEAN_KEYS = ("timing_s/generate_sequences", "timing_s/generation_timing/mean")
 """Generate seconds, mean over engines."""
@@ -24,7 +25,7 @@ MIN_IDLE_FRAC = 0.15
 
 def idle_engines(job: Job, step_s: float | None, threshold: float) -> Cause | None:
     """Find generation time in which part of the engines has nothing to do."""
-    idle_frac, text, facts = _uneven(job) or _too_few(job) or (0.0, "", ())
+    idle_frac, text, facts = _uneven(job) or _too_few(job) or starved_engines(job) or (0.0, "", ())
     if job.profile is None or step_s is None or idle_frac < MIN_IDLE_FRAC:
         return None
     idle_s = idle_frac * cost_s(job.profile, Phase.ROLLOUT)
@@ -37,7 +38,7 @@ def idle_engines(job: Job, step_s: float | None, threshold: float) -> Cause | No
         facts=facts,
         cost_s=idle_s,
         step_s=step_s,
-        note="as if all engines ended together",
+        note="as if all engines worked to the end",
     )
 
 

@@ -6,8 +6,7 @@ import statistics
 from steptune.core.finding import Evidence, Finding, Severity
 from steptune.core.paste import Series
 from steptune.diagnose.job import Job, origin_of
-from steptune.diagnose.vitals import RECENT, health_finding
-from steptune.stats.trend import trend
+from steptune.diagnose.vitals import RECENT, falls, health_finding
 
 DEAD_FRAC = 0.999
 """Groups whose rewards are all equal, from which no gradient is left."""
@@ -15,7 +14,6 @@ DEAD_FRAC = 0.999
 MIN_DROP_POINTS = 6
 """Two points in each third: fewer cannot show a fall."""
 
-SIGNIFICANT_P = 0.05
 NUM_ERRORS = 3.0
 """Standard errors by which the last third must lie below the first: rewards of one batch wander by two."""
 
@@ -28,9 +26,12 @@ def dead_reward(job: Job) -> Finding | None:
     ):
         series = job.series(name)
         if series is not None and is_dead(series):
-            steps = "" if len(series.finite()) == 1 else f" in {len(series.finite()[-RECENT:])} steps on end"
-            title = f"Dead run: {what}{steps}, so nothing is learnt; fix the reward first"
+            num_steps = len(series.finite()[-RECENT:])
             fact = Evidence(text=f"{series.key} {series.finite()[-1]:g}", origin=origin_of(series))
+            if num_steps == 1:
+                title = f"In the one step that is here {what}: it teaches nothing; look at the reward first"
+                return health_finding("dead_reward", title, (fact,), Severity.WARNING)
+            title = f"Dead run: {what} in {num_steps} steps on end, so nothing is learnt; fix the reward first"
             return health_finding("dead_reward", title, (fact,), Severity.FAULT)
     return None
 
@@ -45,8 +46,7 @@ def reward_drop(job: Job) -> Finding | None:
     first, last = values[:third], values[-third:]
     error = math.hypot(*(statistics.stdev(part) / math.sqrt(third) for part in (first, last)))
     drop = statistics.fmean(first) - statistics.fmean(last)
-    falls = trend([-v for v in values]).p_rising < SIGNIFICANT_P
-    if not (falls and drop > NUM_ERRORS * error):
+    if not (falls(values) and drop > NUM_ERRORS * error):
         return None
     title = (
         f"The reward falls, {statistics.fmean(first):.3g} to {statistics.fmean(last):.3g}: fix this before any speed"

@@ -5,19 +5,18 @@ in one public log). That is not warm-up of the code and not a gain: wait until t
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from steptune.diagnose.job import Job
-from steptune.stats.trend import MIN_POINTS, trend
+from steptune.diagnose.vitals import falls
+from steptune.stats.trend import MIN_POINTS
 from steptune.stats.warmup import num_warmup_steps
-
-SIGNIFICANT_P = 0.05
-"""One-sided level at which a trend counts."""
 
 MIN_CHANGE_FRAC = 0.2
 """Fall of the step time over the kept steps below which a trend does not matter: runs differ by 15 % anyway (S08)."""
 
-SHORT_FALL_FRAC = 0.3
-"""Fall that three steps must show, every one shorter than the last: too few for a test."""
+SHORT_FALL_FRAC = 0.15
+"""Fall from each of three steps to the next that counts without a test: the first step alone may be slow."""
 
 
 def ramp_up(job: Job) -> str | None:
@@ -26,19 +25,27 @@ def ramp_up(job: Job) -> str | None:
     level = _values(job, "async_level")
     if len(level) >= 2 and level[-1] != level[-2]:
         return f"the async level still moves: {_listed(level)}, with steps of {_listed(times)} s"
-    if _is_falling(times):
+    if _is_falling(_per_length(job, times)):
         return f"the step time still falls: {_listed(times)} s"
     return None
 
 
 def _is_falling(times: Sequence[float]) -> bool:
     if len(times) == 3:
-        return times[0] > times[1] > times[2] and times[2] < (1 - SHORT_FALL_FRAC) * times[0]
+        return all(late < (1 - SHORT_FALL_FRAC) * early for early, late in pairwise(times))
     steady = times[num_warmup_steps(times) :]
     if len(steady) < MIN_POINTS:
         return False
     is_large = steady[-1] < (1 - MIN_CHANGE_FRAC) * steady[0]
-    return is_large and trend([-t for t in steady]).p_rising < SIGNIFICANT_P
+    return is_large and falls(steady)
+
+
+def _per_length(job: Job, times: Sequence[float]) -> Sequence[float]:
+    """Times per token of the mean answer, where every step has its length: shorter answers are no ramp-up."""
+    lengths = _values(job, "completion_mean")
+    if len(lengths) != len(times) or not all(length > 0 for length in lengths):
+        return times
+    return [t / length for t, length in zip(times, lengths, strict=True)]
 
 
 def _values(job: Job, name: str) -> list[float]:

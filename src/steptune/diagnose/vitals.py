@@ -1,5 +1,6 @@
 """Small looks at a series that every health rule takes: recent values, thirds, and the finding they become."""
 
+import math
 import statistics
 from collections.abc import Sequence
 
@@ -12,6 +13,9 @@ RECENT = 8
 
 SIGNIFICANT_P = 0.05
 """One-sided level at which a rise counts."""
+
+MAX_TREND_POINTS = 200
+"""Points of a trend test, which looks at all pairs: more would not change its verdict."""
 
 
 def health_finding(code: str, title: str, evidence: tuple[Evidence, ...], severity: Severity) -> Finding:
@@ -35,4 +39,15 @@ def growth(values: Sequence[float]) -> float | None:
 
 def rises(values: Sequence[float]) -> bool:
     """Return whether the values rise by more than chance (Mann-Kendall, one-sided 5 %)."""
-    return len(values) >= MIN_POINTS and trend(values).p_rising < SIGNIFICANT_P
+    return len(values) >= MIN_POINTS and trend(_thinned(values)).p_rising < SIGNIFICANT_P
+
+
+def falls(values: Sequence[float]) -> bool:
+    """Return whether the values fall by more than chance."""
+    return rises([-value for value in values])
+
+
+def _thinned(values: Sequence[float]) -> list[float]:
+    """Means of equal blocks, so that a test over all pairs of a long log stays short."""
+    size = math.ceil(len(values) / MAX_TREND_POINTS)
+    return [statistics.fmean(values[i : i + size]) for i in range(0, len(values), size)]
