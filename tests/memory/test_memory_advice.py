@@ -297,6 +297,29 @@ def test_memory_that_does_not_grow_raises_nothing(values: list[float]) -> None:
     assert memory_findings(sleep_series(values)) == ()
 
 
+def test_a_failure_after_growth_is_not_blamed_on_its_line(oom_paste: Any) -> None:
+    failed = oom_paste(TEXT.format(reserved=1.0), frames=BACKWARD_FRAMES)
+    both = failed.model_copy(update={"series": sleep_series([4.11, 11.57, 25.0]).series, "num_steps_seen": 3})
+    found = {finding.code: finding for finding in memory_findings(both)}
+    assert set(found) == {"oom/backward", "memory/after_sleep_growth"}
+    assert any("may not be the cause" in evidence.text for evidence in found["oom/backward"].evidence)
+
+
+@pytest.mark.parametrize(("steps", "is_late"), [(3, False), (120, True)])
+def test_a_late_failure_is_told_apart_from_one_of_size(oom_paste: Any, steps: int, is_late: bool) -> None:
+    paste = oom_paste(TEXT.format(reserved=1.0), frames=BACKWARD_FRAMES).model_copy(update={"num_steps_seen": steps})
+    finding = only(memory_findings(paste))
+    assert any("longest sample" in evidence.text for evidence in finding.evidence) is is_late
+
+
+@pytest.mark.parametrize(("values", "grows"), [([363.0, 420.0, 579.0], True), ([363.0, 365.0], False)])
+def test_host_memory_that_grew_stands_by_a_host_failure(oom_paste: Any, values: list[float], grows: bool) -> None:
+    series = sleep_series(values).series[0].model_copy(update={"name": "cpu_memory_gib"})
+    text = "(raylet) 2 Workers (tasks / actors) killed due to memory pressure (OOM)"
+    finding = only(memory_findings(oom_paste(text).model_copy(update={"series": (series,)})))
+    assert any("host memory grew" in evidence.text for evidence in finding.evidence) is grows
+
+
 def test_a_share_that_was_not_kept_is_told(oom_paste: Any) -> None:
     text = "Unsloth: vLLM loading ... with actual GPU Utilization= 88."
     settings = {"gpu_memory_utilization": 0.5, "env.UNSLOTH_VLLM_STANDBY": 1}

@@ -38,9 +38,9 @@ def judge(facts: Facts) -> tuple[SpeedVerdict, str]:
     said = f"{percent(measure.ratio)} {measure.name} ({_interval(measure.ratio)}, {_n(measure)})"
     moved = f"; {facts.moved}" if facts.moved else ""
     if measure.ratio.low > 1:
-        return SpeedVerdict.FASTER, f"B does {said}{moved}"
+        return SpeedVerdict.FASTER, f"B is faster: {said}{moved}"
     if measure.ratio.high < 1:
-        return SpeedVerdict.SLOWER, f"B does {said}{moved}"
+        return SpeedVerdict.SLOWER, f"B is slower: {said}{moved}"
     return SpeedVerdict.NO_PROOF, f"{said} is within what two launches of one configuration differ by{moved}"
 
 

@@ -9,6 +9,7 @@ from steptune.core.paste import Paste
 from steptune.memory.classify import Failure, Told, failures, read_told
 from steptune.memory.figures import Figures
 from steptune.memory.growth import growth_finding
+from steptune.memory.history import before
 from steptune.memory.logits import logits_text, positions_text, vocab_size
 from steptune.memory.override import override_finding
 from steptune.memory.pool import pool_finding
@@ -46,10 +47,13 @@ def memory_findings(paste: Paste) -> tuple[Finding, ...]:
     """Return what the memory texts, series and settings of ``paste`` say; empty where there is none."""
     view = view_of(paste)
     told = read_told(paste.excerpts)
-    found: list[Finding | None] = [_failure_finding(failure, view) for failure in failures(told)]
+    growth = growth_finding(paste)
+    found: list[Finding | None] = [
+        _failure_finding(failure, view, before(paste, failure.phase, growth)) for failure in failures(told)
+    ]
     found += [
         pool_finding(paste, view, told),
-        growth_finding(paste),
+        growth,
         override_finding(paste, view),
         not_monotone_finding(paste),
         _non_fatal(told),
@@ -57,7 +61,7 @@ def memory_findings(paste: Paste) -> tuple[Finding, ...]:
     return tuple(finding for finding in found if finding is not None)
 
 
-def _failure_finding(failure: Failure, view: View) -> Finding:
+def _failure_finding(failure: Failure, view: View, history: tuple[Evidence, ...]) -> Finding:
     best = failure.best
     figures = best.figures
     needs = "" if figures.needed_gib is None else f": {_gib(figures.needed_gib)} needed"
@@ -69,7 +73,7 @@ def _failure_finding(failure: Failure, view: View) -> Finding:
         kind=FindingKind.MEMORY,
         severity=Severity.FAULT if is_sure else Severity.WARNING,
         title=title,
-        evidence=(*_stated(failure), *_logits(failure, view)),
+        evidence=(*_stated(failure), *_logits(failure, view), *history),
         remedies=remedies(failure, view),
     )
 
