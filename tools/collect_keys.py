@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "src"), str(Path(__file__).resolve().parent)]
 
-from source_facts import Fact, class_facts, flag_facts, read_classes, yaml_facts
+from source_facts import Fact, class_facts, flag_facts, read_classes, yaml_facts  # noqa: E402 - needs the two folders above
 
 Collector = Callable[[Path, list[Path]], Iterator[Fact]]
 """Takes the snapshot and the extra folders; a key found twice keeps its first fact."""
@@ -50,7 +50,12 @@ def _nemo_rl(root: Path, _: list[Path]) -> Iterator[Fact]:
     others = [p for p in sorted(root.glob("examples/**/*.yaml")) if p != base and "quant_configs" not in p.parts]
     classes = read_classes((root / "nemo_rl").rglob("*.py"), root)
     yield from yaml_facts(base, root)
-    for path, name in (("grpo", "MasterConfig"), ("ppo", "MasterConfig"), ("sft", "MasterConfig"), ("dpo", "MasterConfig")):
+    for path, name in (
+        ("grpo", "MasterConfig"),
+        ("ppo", "MasterConfig"),
+        ("sft", "MasterConfig"),
+        ("dpo", "MasterConfig"),
+    ):
         own = read_classes([root / f"nemo_rl/algorithms/{path}.py"], root)
         yield from class_facts({**classes, **own}, name)
     for path in others:
@@ -90,14 +95,31 @@ def _slime(root: Path, extra: list[Path]) -> Iterator[Fact]:
     for folder in extra:
         yield from flag_facts(folder / "megatron/training/arguments.py", folder)
         classes = read_classes([*folder.glob("megatron/training/config/*.py"), *_megatron_sources(folder)], folder)
-        for name in ("TransformerConfig", "TrainingConfig", "OptimizerConfig", "SchedulerConfig", "CheckpointConfig",
-                     "DistributedInitConfig", "DistributedDataParallelConfig", "LoggerConfig", "ProfilingConfig"):  # fmt: skip
+        for name in _MEGATRON_CLASSES:
             for fact in class_facts(classes, name):
                 yield fact.with_key(fact.key.replace("_", "-"))
 
 
+_MEGATRON_CLASSES = (
+    "TransformerConfig",
+    "TrainingConfig",
+    "OptimizerConfig",
+    "SchedulerConfig",
+    "CheckpointConfig",
+    "DistributedInitConfig",
+    "DistributedDataParallelConfig",
+    "LoggerConfig",
+    "ProfilingConfig",
+)
+"""Megatron turns the fields of these classes into flags."""
+
+
 def _megatron_sources(folder: Path) -> list[Path]:
-    names = ("transformer/transformer_config", "optimizer/optimizer_config", "distributed/distributed_data_parallel_config")
+    names = (
+        "transformer/transformer_config",
+        "optimizer/optimizer_config",
+        "distributed/distributed_data_parallel_config",
+    )
     return [folder / f"megatron/core/{name}.py" for name in (*names, "model_parallel_config")]
 
 

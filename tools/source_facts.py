@@ -57,7 +57,9 @@ def yaml_facts(path: Path, root: Path) -> Iterator[Fact]:
         parts = entry.key.split(".")
         if any(part.isdigit() or part == "_override_" for part in parts) or parts[0] in ("defaults", "hydra"):
             continue
-        name = "null" if entry.value is None else "list" if isinstance(entry.value, tuple) else type(entry.value).__name__
+        name = (
+            "null" if entry.value is None else "list" if isinstance(entry.value, tuple) else type(entry.value).__name__
+        )
         yield Fact(key=entry.key, type=name, default=_short(entry.text), root=root, path=str(path.relative_to(root)))
 
 
@@ -66,7 +68,9 @@ def flag_facts(path: Path, root: Path) -> Iterator[Fact]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     loops = _named_loops(tree)
     for node in ast.walk(tree):
-        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument"):
+        if not (
+            isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument"
+        ):
             continue
         given = {k.arg: ast.unparse(k.value) for k in node.keywords if k.arg}
         action = given.get("action", "").strip("'\"")
@@ -80,7 +84,11 @@ def _named_loops(tree: ast.Module) -> dict[str, tuple[str, ...]]:
     """Return what every `for name in ("a", "b")` runs over."""
     found: dict[str, tuple[str, ...]] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.For) and isinstance(node.target, ast.Name) and isinstance(node.iter, ast.Tuple | ast.List):
+        if (
+            isinstance(node, ast.For)
+            and isinstance(node.target, ast.Name)
+            and isinstance(node.iter, ast.Tuple | ast.List)
+        ):
             names = tuple(str(item.value) for item in node.iter.elts if isinstance(item, ast.Constant))
             found[node.target.id] = names
     return found
@@ -144,7 +152,11 @@ def _fields(node: ast.ClassDef) -> Iterator[tuple[str, str, str]]:
     for statement in node.body:
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
             name = statement.target.id
-            if not name.startswith("_") and name != "model_config" and "ClassVar" not in ast.unparse(statement.annotation):
+            if (
+                not name.startswith("_")
+                and name != "model_config"
+                and "ClassVar" not in ast.unparse(statement.annotation)
+            ):
                 yield name, ast.unparse(statement.annotation).strip("'\""), _default(statement.value)
 
 

@@ -4,6 +4,7 @@ The surprise: lines may be missing between two that are here (a log sends only t
 configuration), so a block ends by what a line says, and by a gap only where nothing is open.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, final
@@ -16,8 +17,14 @@ Language = Literal["shell", "yaml", "section", "spaced", "tree", "dots"]
 _LANGUAGE: dict[str, Language] = {
     "flag": "shell", "control": "shell", "export": "shell", "command": "shell", "array": "shell", "assign": "shell",
     "environ": "spaced", "spaced": "spaced", "section": "section", "call": "tree", "tree": "tree",
-    "item": "yaml", "yaml": "yaml", "dots": "dots",
+    "named_tree": "tree",
+    "item": "yaml", "item_pair": "yaml", "yaml": "yaml", "dots": "dots",
 }  # fmt: skip
+
+_OPENS_QUOTE = re.compile(r"[=\s](['\"])\s*[{\[]?\s*$")
+
+MAX_QUOTED_LINES = 400
+"""Lines of a shell block up to which a quote may stay open; after that it was an apostrophe."""
 
 MAX_TREE_LINES = 20_000
 """Lines a printed tree may have before it counts as broken; verl's dump has about 900."""
@@ -37,13 +44,22 @@ class Block:
     """Brackets open at its end (trees and shell arrays)."""
     is_continued: bool = False
     """Whether its last line ends in a backslash or inside quotes."""
+    quote: str = ""
+    """The quote that is open: a JSON argument may span lines."""
 
     def add(self, number: int, text: str, depth: int) -> None:
         """Append a line that changes the bracket depth by ``depth``."""
         self.lines.append((number, text))
         self.depth = max(self.depth + depth, 0)
         if self.language == "shell":
-            self.is_continued = text.rstrip().endswith("\\")
+            self.quote = self._open_quote(text)
+            self.is_continued = bool(self.quote) or text.rstrip().endswith("\\")
+
+    def _open_quote(self, text: str) -> str:
+        if self.quote:
+            return "" if self.quote in text or len(self.lines) > MAX_QUOTED_LINES else self.quote
+        found = _OPENS_QUOTE.search(text)
+        return found[1] if found and text.count(found[1]) % 2 else ""
 
 
 def cut_blocks(lines: Iterable[NumberedLine]) -> Iterator[Block]:
@@ -80,7 +96,7 @@ def _belongs(block: Block, kind: str | None, number: int, text: str) -> bool:
             return kind != "fence"
         if kind == "yaml":
             return False
-    if kind in (None, "fence", "comment"):
+    if kind in (None, "fence", "comment", "scalar"):
         return False
     if kind == "close":
         return block.language != "dots"

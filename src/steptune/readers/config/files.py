@@ -43,8 +43,11 @@ def read_config_path(path: Path) -> ConfigReading:
     """
     with path.open(encoding="utf-8", errors="replace") as file:
         lines = list(enumerate(file.read(MAX_BYTES).replace("\0", "").splitlines(), start=1))
-    reading = _by_ending(path, lines)
-    if reading is None or not (reading.settings or reading.notes):
+    try:
+        reading = _by_ending(path, lines)
+    except (RecursionError, ValueError, OverflowError):
+        reading = None
+    if reading is None:
         return read_config(lines, str(path))
     return ConfigReading(settings=resolve(reading.settings), notes=reading.notes)
 
@@ -54,7 +57,8 @@ def _by_ending(path: Path, lines: Sequence[NumberedLine]) -> ConfigReading | Non
     name = str(path)
     match path.suffix.lower():
         case ".sh" | ".bash" | ".slurm" | ".sbatch" | ".env":
-            return read_shell(lines, name, path.parent)
+            reading = read_shell(lines, name, path.parent)
+            return reading if reading.settings or reading.notes else None
         case ".yaml" | ".yml":
             return _read_yaml_file(path)
         case ".toml":
@@ -90,7 +94,7 @@ def _read_yaml_file(path: Path) -> ConfigReading:
 
 
 def _read_json(lines: Sequence[NumberedLine], name: str) -> ConfigReading | None:
-    """Read one JSON object; several objects in one file are metrics, and none of our concern."""
+    """Read one JSON object; measurements give nothing, here and in the mixed reading that None would ask for."""
     text = "\n".join(line for _, line in lines)
     node = read_literal(text, [number for number, _ in lines] or [1])
     if not isinstance(node, Map) or any(key in _LOG_KEYS for key, _, _ in node.items):

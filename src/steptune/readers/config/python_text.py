@@ -13,6 +13,7 @@ from steptune.core.knob import KnobValue
 from steptune.core.paste import Setting, SettingValue
 from steptune.readers.config.arguments import values_of
 from steptune.readers.config.line_kinds import is_metric_name, is_prose
+from steptune.readers.config.python_syntax import parse_quietly
 from steptune.readers.config.settings import make_setting
 from steptune.readers.config.yaml_text import NumberedLine
 
@@ -48,10 +49,10 @@ def _env(name: str, text: str, path: str, line: int) -> Setting:
 def read_python(lines: Sequence[NumberedLine], path: str) -> tuple[Setting, ...] | None:
     """Return the settings of a whole Python file, or None when it does not parse."""
     try:
-        tree = ast.parse("\n".join(text for _, text in lines))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = parse_quietly("\n".join(text for _, text in lines))
+        return tuple(_PythonReader([number for number, _ in lines], path).read(tree))
+    except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError):
         return None
-    return tuple(_PythonReader([number for number, _ in lines], path).read(tree))
 
 
 @final

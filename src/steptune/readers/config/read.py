@@ -45,9 +45,17 @@ def read_config(lines: Iterable[NumberedLine], path: str) -> ConfigReading:
         if block.language == "shell":
             run.run(block.lines)
         else:
-            settings += _read_block(block, path)
+            settings += _read_safely(block, path)
     shell = run.finish()
     return ConfigReading(settings=resolve([*settings, *shell.settings]), notes=shell.notes)
+
+
+def _read_safely(block: Block, path: str) -> list[Setting]:
+    """Read one block; one that is nested beyond reason gives nothing."""
+    try:
+        return list(_read_block(block, path))
+    except (RecursionError, ValueError, OverflowError):
+        return []
 
 
 def _read_block(block: Block, path: str) -> Iterator[Setting]:

@@ -36,17 +36,24 @@ def make_setting(
     is_resolved: bool = True,
 ) -> Setting:
     """Return the record; an overlong value keeps its head only."""
-    kept = value[:MAX_TEXT] if isinstance(value, str) else value
+    kept = clean(value) if isinstance(value, str) else value
+    key = clean(key)
     origin = Origin(path=path, line=line, key=key)
     return Setting(
         key=key,
         value=kept,
-        text=text[:MAX_TEXT],
+        text=clean(text),
         layer=layer,
         origin=origin,
         prefix=prefix,
         is_resolved=is_resolved,
     )
+
+
+def clean(text: str) -> str:
+    """Return ``text`` at most `MAX_TEXT` long, without the half characters that damaged input may hold."""
+    head = text[:MAX_TEXT]
+    return head if head.isascii() else head.encode("utf-8", "replace").decode("utf-8")
 
 
 def from_entries(entries: Iterable[Entry], layer: Layer, path: str) -> Iterator[Setting]:

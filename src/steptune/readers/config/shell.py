@@ -15,6 +15,7 @@ from steptune.core.paste import Note, Setting
 from steptune.core.profile import Origin
 from steptune.readers.config.arguments import env_setting, is_override, read_arguments, values_of
 from steptune.readers.config.launchers import Launch, find_launch
+from steptune.readers.config.line_kinds import is_metric_name
 from steptune.readers.config.settings import ConfigReading, make_setting
 from steptune.readers.config.shell_flow import Flow, Runs
 from steptune.readers.config.shell_variables import Scope
@@ -27,6 +28,9 @@ _ENV_PREFIX = re.compile(
     r"(?:VLLM|NCCL|CUDA|PYTORCH|TORCH|RAY|HYDRA|NRL|SGLANG|HF|TRANSFORMERS|OMP|TOKENIZERS|WANDB|UNSLOTH|VERL|NVTE"
     r"|PYTHON|TRITON|HCCL|ASCEND|SKYRL|GLOO|UCX|FLASHINFER)_[A-Z0-9_]+"
 )
+
+MAX_ARRAY_WORDS = 5_000
+"""Elements an array may have, so that arrays of arrays cannot fill the memory."""
 
 MAX_SOURCED = 10
 """Files one script may source."""
@@ -106,7 +110,7 @@ class ShellRun:
         name, text = found["name"], found["value"]
         if word.array is not None:
             before = self.scope.arrays.get(name, ()) if found["append"] else ()
-            self.scope.arrays[name] = (*before, *word.array)
+            self.scope.arrays[name] = (*before, *word.array)[:MAX_ARRAY_WORDS]
             return
         if found["append"]:
             text = self.scope.texts.get(name, "") + text
@@ -151,7 +155,8 @@ class ShellRun:
         for name, text, word in launch.env:
             self.settings.append(env_setting(name, text, word, self.path))
         if launch.command is not None:
-            self._take_command(list(launch.command), Command(words=launch.command), inline=[])
+            if launch.command:
+                self._take_command(list(launch.command), Command(words=launch.command), inline=[])
             return
         self.settings += read_arguments(launch.launcher_arguments, self.path)
         self.settings += read_arguments(launch.arguments, self.path, launch.scope_key)
@@ -184,7 +189,7 @@ class ShellRun:
         for bare in self.bare:
             if _ENV_PREFIX.fullmatch(bare.name):
                 added.append((bare.position, env_setting(bare.name, bare.text, bare.word, self.path)))
-            elif bare.name not in self.scope.used and not bare.name.isupper():
+            elif bare.name not in self.scope.used and not bare.name.isupper() and not is_metric_name(bare.name):
                 added += [(bare.position, setting) for setting in self._bare_settings(bare)]
         for position, setting in reversed(added):
             self.settings.insert(position, setting)

@@ -79,35 +79,35 @@ class Flow:
         """Take leading keywords; an empty answer means the command was nothing else."""
         while words and not words[0].is_quoted:
             first = words[0].text
-            if first == "if":
-                self.tests = []
-            elif first == "elif":
-                self.tests = []
-            elif first == "then":
-                self._decide()
-            elif first == "else":
-                self._switch(True)
-            elif first in ("fi", "esac"):
-                self.open = self.open[:-1]
-            elif first == "case" and len(words) > 1:
-                self.open.append(_Case(word=words[1]))
-                return self._take_pattern(self._last_case(), words[3:], ended_by)
-            elif first in _ALONE:
+            if first == "case" and len(words) > 1:
+                case = _Case(word=words[1])
+                self.open.append(case)
+                return self._take_pattern(case, words[3:], ended_by)
+            if first in _ALONE:
                 return []
-            elif first not in _LEADING:
+            if not self._take_keyword(first) and first not in _LEADING:
                 break
-            if first == "if":
-                self.open.append(_If(none_before=True))
             words = words[1:]
         if self.tests is not None and words:
             self.tests.append((holds(words), ended_by))
             return []
         return words
 
-    def _last_case(self) -> _Case:
-        last = self.open[-1]
-        assert isinstance(last, _Case)
-        return last
+    def _take_keyword(self, first: str) -> bool:
+        """Open, switch or close a branch; say whether ``first`` was a keyword that does."""
+        if first in ("if", "elif"):
+            self.tests = []
+            if first == "if":
+                self.open.append(_If())
+        elif first == "then":
+            self._decide()
+        elif first == "else":
+            self._switch(True)
+        elif first in ("fi", "esac"):
+            self.open = self.open[:-1]
+        else:
+            return False
+        return True
 
     def _decide(self) -> None:
         """Judge the condition that has been read."""

@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, final
 
+from steptune.readers.config.python_syntax import parse_quietly
+
 _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?]")
 _BRACED = re.compile(r"(?P<name>[A-Za-z_]\w*|[0-9@*#?])(?P<index>\[[^\]]*\])?(?P<rest>.*)", re.DOTALL)
 _DEFAULT = re.compile(r":?[-=](?P<default>.*)", re.DOTALL)
@@ -18,6 +20,9 @@ _ENVIRONMENT = frozenset({"HOME", "PWD", "USER", "PATH", "HOSTNAME", "LD_LIBRARY
 
 MAX_VALUE_CHARS = 20_000
 """Longest text a variable may grow to, so that doubling assignments cannot fill the memory."""
+
+MAX_NUMBER = 10**18
+"""Largest result of shell arithmetic that is believed: bash counts in 64 bits."""
 
 MAX_NESTING = 20
 """Expansions inside expansions before the rest stays text."""
@@ -68,12 +73,7 @@ def expand(text: str, at: int, scope: Scope, depth: int = 0) -> Expansion:
     if name[0] in "@*":
         return "", True, name.end(), ()
     value = _lookup(name[0], scope)
-    return (value[0], value[1], name.end(), None) if value else (name_text(name[0]), False, name.end(), None)
-
-
-def name_text(name: str) -> str:
-    """Return how an unknown variable is shown: ``$NAME``."""
-    return f"${name}"
+    return (value[0], value[1], name.end(), None) if value else (f"${name[0]}", False, name.end(), None)
 
 
 def expand_all(text: str, scope: Scope, depth: int = 0) -> tuple[str, bool]:
@@ -142,7 +142,7 @@ def _lookup(name: str, scope: Scope) -> tuple[str, bool] | None:
 def matching_bracket(text: str, at: int, opener: str, closer: str) -> int:
     """Return the position after the bracket that closes ``text[at]``, or after the line when none does."""
     depth = 0
-    for position in range(at, len(text)):
+    for position in range(at, min(at + MAX_VALUE_CHARS, len(text))):
         depth += (text[position] == opener) - (text[position] == closer)
         if depth == 0:
             return position + 1
@@ -163,9 +163,11 @@ _OPERATIONS: dict[type[ast.operator], Any] = {
 def evaluate(expression: str, scope: Scope) -> int | None:
     """Return the value of a shell arithmetic expression in integers, or None when it is unknown."""
     try:
-        return _evaluate(ast.parse(expression.strip(), mode="eval").body, scope)
-    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError, KeyError):
+        statement = parse_quietly(expression.strip()).body[0]
+        value = _evaluate(statement.value, scope) if isinstance(statement, ast.Expr) else None
+    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError, KeyError, IndexError):
         return None
+    return value if value is not None and abs(value) <= MAX_NUMBER else None
 
 
 def _evaluate(node: ast.expr, scope: Scope) -> int:
@@ -178,9 +180,4 @@ def _evaluate(node: ast.expr, scope: Scope) -> int:
         return -_evaluate(node.operand, scope)
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
         return int(_OPERATIONS[type(node.op)](_evaluate(node.left, scope), _evaluate(node.right, scope)))
-    raise ValueError(expression_kind(node))
-
-
-def expression_kind(node: ast.expr) -> str:
-    """Name what arithmetic cannot follow."""
-    return f"not arithmetic: {type(node).__name__}"
+    raise ValueError(f"not shell arithmetic: {type(node).__name__}")

@@ -16,6 +16,10 @@ _ASSIGN = re.compile(r"[A-Za-z_]\w*\+?=")
 _ASSIGN_ARRAY = re.compile(r"[A-Za-z_]\w*\+?=\(")
 
 
+MAX_HERE_CHARS = 50_000
+"""Longest here-document that is passed over."""
+
+
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Word:
@@ -210,7 +214,8 @@ class ShellReader:
         found = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?|[<>]+&?\s*(?:\([^)\n]*\)|[^\s;|&<>]*)").match(self.text, self.at)
         self.at = max(found.end() if found else 0, self.at + 1)
         if found and found[1]:
-            body = re.compile(rf"^\s*{re.escape(found[1])}\s*$", re.MULTILINE).search(self.text, self.at)
+            end_mark = re.compile(rf"^\s*{re.escape(found[1])}\s*$", re.MULTILINE)
+            body = end_mark.search(self.text, self.at, self.at + MAX_HERE_CHARS)
             self.at = body.end() if body else self.at
 
     def _skip_line(self) -> None:

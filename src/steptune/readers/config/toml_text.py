@@ -23,9 +23,9 @@ def read_toml(lines: Sequence[NumberedLine]) -> Map:
     first = lines[0][0] if lines else 1
     try:
         parsed = tomllib.loads("\n".join(text for _, text in lines))
+        return _map(parsed, "", first, places)
     except (tomllib.TOMLDecodeError, RecursionError, ValueError):
         return _read_lines(lines, first)
-    return _map(parsed, "", first, places)
 
 
 def _places(lines: Sequence[NumberedLine]) -> dict[str, int]:

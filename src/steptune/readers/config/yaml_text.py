@@ -11,7 +11,7 @@ from typing import Any, final
 
 import yaml
 
-from steptune.readers.config.literal import read_literal
+from steptune.readers.config.literal import MAX_DEPTH, read_literal
 from steptune.readers.config.scalars import parse_yaml_scalar, unquote
 from steptune.readers.config.tree import Leaf, Map, Node, Seq
 
@@ -31,9 +31,9 @@ def read_yaml(lines: Sequence[NumberedLine]) -> Map:
     text = "\n".join(line for _, line in lines)
     try:
         node = yaml.compose(text, Loader=_LOADER)
+        tree = _Converter(numbers=numbers).convert(node) if isinstance(node, yaml.MappingNode) else None
     except (yaml.YAMLError, RecursionError, ValueError):
         return read_yaml_lines(lines)
-    tree = _Converter(numbers=numbers).convert(node) if isinstance(node, yaml.MappingNode) else None
     return tree if isinstance(tree, Map) else read_yaml_lines(lines)
 
 
@@ -51,7 +51,7 @@ class _Converter:
         if isinstance(node, yaml.ScalarNode):
             return _scalar(node, line)
         times = self.seen[id(node)] = self.seen.get(id(node), 0) + 1
-        if id(node) in self.inside or times > _MAX_ALIASES:
+        if id(node) in self.inside or times > _MAX_ALIASES or len(self.inside) > MAX_DEPTH:
             return Leaf(value=None, text="", line=line)
         self.inside.add(id(node))
         try:

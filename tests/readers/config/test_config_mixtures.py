@@ -1,0 +1,136 @@
+"""Mixtures: configuration is found between log lines, and measurements are never taken for it."""
+
+import json
+import pprint
+
+import pytest
+from config_texts import settings_of, values_in
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from steptune.readers.config.read import CONFIG_LINE, read_settings
+
+METRIC_LINES = [
+    "step:2 - actor/lr:0.0 - timing_s/gen:74.020 - actor/grad_norm:0.05",
+    "{'loss': 0.0, 'grad_norm': 9.1, 'learning_rate': 4.1e-06, 'reward': 0.28, 'epoch': 0.1}",
+    "rollout.py:1193 - perf 0: {'rollout/response_len/mean': 2773.7, 'perf/rollout_time': 371.1}",
+    "'timing/step': '286.05', 'timing/generate': '27.65'",
+    "'batch_num_seq': '128', 'batch_padded_seq_len': '2435'",
+    '{"step": 3, "time/step": 12.0, "perf/mfu": 0.4}',
+    "02:00:58 SUCCESS Step 0 | Time: 42.77s | Reward: 0.2938 | Throughput: 3966.9 tokens/s",
+    "  • policy_training: 25.05s (37.6%)",
+    "  main_perf/continuous_rollouts/total_duration_avg_s: 154.18",
+    "timing_s/step:           43.64",
+    "RuntimeError: invalid argument",
+    "INFO:     10.0.0.1:4000 - POST /generate",
+    "Map:  10%|█         | 100/1000",
+    "note: we ran this on eight cards and it was slow",
+    "loss: 0.1032",
+    "epoch=1 loss=0.35",
+]
+
+
+@pytest.mark.parametrize("line", METRIC_LINES)
+def test_a_line_of_measurements_gives_no_setting(line: str) -> None:
+    assert settings_of(line) == ()
+
+
+def test_shell_yaml_and_log_lines_of_one_post_are_told_apart() -> None:
+    head = ["# my run", "export VLLM_USE_V1=1", "grpo:", "  n: 16", METRIC_LINES[0]]
+    launch = [
+        "python3 -m verl.trainer.main_ppo \\",
+        "    data.train_batch_size=64 \\",
+        "    a.b=True",
+        "",
+        METRIC_LINES[1],
+    ]
+    text = "\n".join([*head, *launch, "```yaml", "optim:", "  lr: 1e-6", "```"])
+    assert values_in(text) == {
+        "env.VLLM_USE_V1": 1,
+        "grpo.n": 16,
+        "data.train_batch_size": 64,
+        "a.b": True,
+        "optim.lr": 1e-06,
+    }
+
+
+def test_leaving_out_the_lines_the_sieve_refuses_changes_nothing() -> None:
+    config = ["policy:", "  train:", "    n: 4", "python3 -m verl.trainer.main_ppo \\", "  a.b=1 \\", "  a.c=[1,2]"]
+    lines = list(enumerate([*METRIC_LINES, *config, *METRIC_LINES], start=1))
+    kept = [(number, text) for number, text in lines if CONFIG_LINE.match(text)]
+    assert len(kept) < len(lines)
+    assert read_settings(kept, "x") == read_settings(lines, "x")
+
+
+def test_a_printed_tree_gives_the_same_as_the_tree() -> None:
+    tree = {
+        "actor_rollout_ref": {"actor": {"lr": 1e-06, "betas": [0.9, 0.999], "path": "/m/x y", "extra": {}}, "n": 5},
+        "trainer": {"logger": ["console"], "device": None, "val": True, "name": "it's"},
+    }
+    expected = {
+        "actor_rollout_ref.actor.lr": 1e-06,
+        "actor_rollout_ref.actor.betas": (0.9, 0.999),
+        "actor_rollout_ref.actor.path": "/m/x y",
+        "actor_rollout_ref.actor.extra": "{}",
+        "actor_rollout_ref.n": 5,
+        "trainer.logger": ("console",),
+        "trainer.device": None,
+        "trainer.val": True,
+        "trainer.name": "it's",
+    }
+    assert values_in(pprint.pformat(tree, width=60)) == expected
+    assert values_in(json.dumps(tree, indent=2)) == expected
+
+
+def test_a_tree_whose_head_was_cut_off_gives_what_is_left() -> None:
+    assert values_in("           'n': 5,\n           'top_p': 0.9},\n 'trainer': {'nnodes': 2}}")["top_p"] == 0.9
+
+
+def test_training_arguments_as_transformers_prints_them_are_read() -> None:
+    text = "TrainingArguments(\n_n_gpu=1,\nbf16=True,\naccelerator_config={'split_batches': False},\nlr=1e-05,\n)"
+    assert values_in(text)["bf16"] is True
+    assert values_in(text)["accelerator_config.split_batches"] is False
+
+
+def test_a_configuration_call_in_a_paste_is_code() -> None:
+    text = "args = GRPOConfig(\n    num_generations=8,  # group\n    beta=0.0,\n    run='x',\n)\nreward: 0.5"
+    found = settings_of(text)
+    assert {s.key: s.value for s in found} == {"num_generations": 8, "beta": 0.0, "run": "x"}
+    assert {s.layer for s in found} == {"code"}
+
+
+def test_bare_python_lines_are_read_with_their_environment() -> None:
+    text = "os.environ['UNSLOTH_VLLM_STANDBY'] = '1'\ngpu_memory_utilization = 0.5\ntrain_batch_size (T) = 32 prompts"
+    assert values_in(text) == {"env.UNSLOTH_VLLM_STANDBY": "1", "gpu_memory_utilization": 0.5, "train_batch_size": 32}
+
+
+def test_megatron_prints_its_arguments_with_dots() -> None:
+    assert values_in("  micro_batch_size ................ 1\n  bf16 ......... True") == {
+        "micro_batch_size": 1,
+        "bf16": True,
+    }
+
+
+def test_toml_sections_are_read_with_lines() -> None:
+    found = settings_of('max_steps = 100\n\n[trainer.model]\nseq_len = 2048\nac = { freq = 1 }\n\n[[env]]\nid = "x"')
+    assert [(s.key, s.value, s.origin.line) for s in found if s.key != "max_steps"] == [
+        ("trainer.model.seq_len", 2048, 4),
+        ("trainer.model.ac.freq", 1, 5),
+        ("env.0.id", "x", 8),
+    ]
+
+
+@given(
+    st.lists(st.sampled_from([*METRIC_LINES, "a:", "  b: 1", "x=1 \\", "f(", "{'a':", "'", '"', "$(", "${", "EOF <<"]))
+)
+@settings(max_examples=60)
+def test_pieces_in_any_order_never_raise(pieces: list[str]) -> None:
+    assert isinstance(settings_of("\n".join(pieces)), tuple)
+
+
+@given(st.text(max_size=120))
+@settings(max_examples=100)
+def test_any_text_gives_settings_or_nothing(text: str) -> None:
+    for setting in settings_of(text):
+        assert setting.key
+        assert setting.value == setting.value  # no NaN passes as a value
