@@ -93,3 +93,26 @@ def test_profiling_times_are_booked_only_where_one_call_is_one_step() -> None:
 )
 def test_keys_of_metrics_files_are_the_console_keys(key: str, normal: str) -> None:
     assert normal_key(key) == normal
+
+
+def test_a_notebook_table_between_pipes_is_steps() -> None:
+    paste = paste_of("trl_notebook_pipes.txt")
+    assert paste.framework == "trl"
+    assert points(paste, "completion_mean")[:2] == [(1, 445.5, 4), (2, 389.25, 5)]
+    assert [value for _, value, _ in points(paste, "reward")] == [-17.25, -10.5, 0.0, -18.75, -4.0, -17.25]
+    assert points(paste, "rewards/match_format_approximately")[0] == (1, -1.25, 4)
+
+
+def test_a_notebooks_bare_zero_is_not_computed_and_its_progress_is_a_mean() -> None:
+    paste = paste_of("trl_notebook_tabs.txt")
+    assert points(paste, "clipped_frac") == [(1, 0.5, 4), (2, 1.0, 5)]
+    assert paste.get_series("is_ratio_mean") is None
+    assert paste.get_series("mismatch_mean_abs") is None
+    assert points(paste, "step_time") == [(20, pytest.approx(311 / 20), 2)]
+    assert paste.profile is None
+
+
+def test_an_evaluation_between_steps_is_no_step() -> None:
+    paste = paste_of("trl_eval_between.txt")
+    assert points(paste, "completion_mean") == [(None, 77.5, 2)]
+    assert points(paste, "zero_std_frac") == [(None, 1.0, 5)]

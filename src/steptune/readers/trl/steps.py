@@ -19,9 +19,13 @@ from steptune.readers.formats.progress_bar import Bar, find_bars
 from steptune.readers.lines import Line, NumberedLine, clean_lines
 from steptune.readers.step import Dropped, Reading, StepBuilder, StepRecord
 from steptune.readers.trl.keys import BAR_KEY, FORWARD_KEY
+from steptune.readers.trl.notebook import read_header, read_progress, read_row
 
 _DICT = re.compile(r"\{'(?:loss|reward|num_tokens|completion_length|completions/|rewards/)")
-_MARK = re.compile(r"\{'loss': '?[-+\d.e]+'?(?:, 'grad_nor|, 'reward)|'completions/(?:mean_length|clipped_ratio)'")
+_MARK = re.compile(
+    r"Step\s*[\t|]\s*Training Loss\s*[\t|].*reward"
+    r"|\{'loss': '?[-+\d.e]+'?(?:, 'grad_nor|, 'reward)|'completions/(?:mean_length|clipped_ratio)'"
+)
 _DEEPSPEED = re.compile(r"time \(ms\)(?= \| fwd: )")
 _DEEPSPEED_TIMER = re.compile(r"\| (?P<key>fwd|bwd|bwd_inner|bwd_allreduce|step): (?P<ms>\d+\.\d+)(?=\s|$)")
 _SUMMARY_KEYS = ("train_runtime", "eval_loss", "eval_runtime", "eval_reward")
@@ -51,6 +55,8 @@ class _Reader:
     has_metrics: bool = False
     """Whether the open step has its dict."""
     open_dict: DictText | None = None
+    columns: list[str] = field(default_factory=list[str])
+    """Of the notebook's table, once its header was seen."""
     total: int | None = None
     """Steps of the run, by which its bar is told from others."""
 
@@ -59,6 +65,7 @@ class _Reader:
 
     def feed(self, line: Line) -> Iterator[StepRecord]:
         """Take one row; yield the step it closes."""
+        yield from self._notebook(line)
         start = _DICT.search(line.text)
         for bar in find_bars(line.text):
             yield from self._close_dict()
@@ -80,6 +87,20 @@ class _Reader:
         """The input is over."""
         yield from self._close_dict()
         yield from self._turn()
+
+    def _notebook(self, line: Line) -> Iterator[StepRecord]:
+        self.columns = read_header(line.text) or self.columns
+        row = read_row(self.columns, line) if self.columns else None
+        progress = read_progress(line) if row is None else None
+        if row is not None or progress is not None:
+            yield from self._close_dict()
+            yield from self._turn()
+        if row is not None:
+            self.step.number = row[0]
+            add(self.step, row[1])
+        elif progress is not None:
+            self.step.number = progress[0]
+            add(self.step, [progress[1]])
 
     def _advance(self, bar: Bar, line: Line) -> Iterator[StepRecord]:
         is_redrawn = self.step.number is None and not self.step.is_empty()
