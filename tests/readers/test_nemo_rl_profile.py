@@ -99,3 +99,24 @@ def test_a_block_cut_inside_its_timers_is_left_out_while_others_are_whole(tmp_pa
     profile = profile_at([log])
     assert profile.num_steps == 1
     assert seconds(profile, Role.TRAINER, "old_logprob", BUSY) == pytest.approx(4.78)
+
+
+def test_a_prefix_before_every_line_is_no_obstacle(tmp_path: Path) -> None:
+    log = tmp_path / "slurm.out"
+    text = (FIXTURES / "nemo_rl_async.txt").read_text()
+    for prefix in ("0: ", "2025-11-10 10:00:00,123 INFO ", "> "):
+        log.write_text("".join(f"{prefix}{line}\n" for line in text.splitlines()))
+        assert profile_at([log]).step_time.value == pytest.approx(66.55), prefix
+
+
+def test_utilisation_in_percent_and_flops_are_read(tmp_path: Path) -> None:
+    text = (FIXTURES / "nemo_rl_async.txt").read_text()
+    more = "  • Training FLOPS: 1234.50 TFLOPS (154.31 TFLOPS per rank)\n"
+    more += "  • Training Model Floating Point Utilization: 15.60%\n"
+    log = tmp_path / "run.log"
+    log.write_text(text.replace("  • Avg Reward", more + "  • Avg Reward"))
+    paste = read_paste([log])
+    mfu, flops = paste.get_series("mfu"), paste.get_series("Training FLOPS")
+    assert mfu is not None
+    assert flops is not None
+    assert (mfu.finite(), flops.finite()) == ([pytest.approx(0.156)], [1234.5])

@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -72,3 +74,61 @@ def test_utf16_text_reads_as_utf8(tmp_path: Path) -> None:
         profile = read_paste([path]).profile
         assert profile is not None
         assert profile.step_time.value == pytest.approx(1268.4882453735918)
+
+
+def step_lines(numbers: range) -> str:
+    return "".join(f"step:{n} - timing_s/gen:3.0 - timing_s/step:{n}.5 - a/b:1\n" for n in numbers)
+
+
+def test_of_a_long_log_the_first_and_the_last_steps_are_kept_and_it_says_so(tmp_path: Path) -> None:
+    paste = read_paste(write(tmp_path, step_lines(range(1, 701)) + "end\n"))
+    times = paste.get_series("step_time")
+    assert times is not None
+    # 4 first and 512 last of 700
+    assert [p.step for p in times.points] == [1, 2, 3, 4, *range(189, 701)]
+    assert (paste.num_steps_seen, paste.num_lines) == (700, 701)
+    assert any("184 of 700 steps" in note.text for note in paste.notes)
+
+
+def test_steps_that_start_again_are_noted_with_their_line(tmp_path: Path) -> None:
+    paste = read_paste(write(tmp_path, step_lines(range(1, 5)) + step_lines(range(2, 4)) + "end\n"))
+    [note] = [note for note in paste.notes if "start again" in note.text]
+    assert note.origin is not None
+    assert note.origin.line == 5
+    assert not any("start again" in note.text for note in read_paste(write(tmp_path, step_lines(range(1, 5)))).notes)
+
+
+def test_impossible_values_are_marked_and_nan_is_kept(tmp_path: Path) -> None:
+    line = "step:7 - perf/mfu/actor:1.018 - response_length/clip_ratio:1.5 - actor/grad_norm:nan - actor/entropy:0.3"
+    paste = read_paste(write(tmp_path, f"{line} - timing_s/step:80.0 - a/b:1\nend\n"))
+    statuses = {s.name: s.points[0].status.value for s in paste.series}
+    assert (statuses["mfu"], statuses["clipped_frac"], statuses["entropy"]) == (
+        "implausible",
+        "implausible",
+        "measured",
+    )
+    norm = paste.get_series("grad_norm")
+    assert norm is not None
+    assert (len(norm.points), norm.finite()) == (1, [])
+
+
+def test_what_is_far_from_the_ends_of_a_big_log_is_still_found(tmp_path: Path) -> None:
+    noise = "(WorkerDict pid=1) INFO 09-15 14:29:07 request 1234 finished with 200 OK\n" * 20_000
+    middle = step_lines(range(1, 4)) + "gpu_worker.py Sleep mode freed 4 GiB, 7.5 GiB memory is still in use\n"
+    paste = read_paste(write(tmp_path, noise + middle + noise + "torch.OutOfMemoryError: CUDA out of memory.\n"))
+    asleep = paste.get_series("memory_after_sleep_gib")
+    assert asleep is not None
+    assert (paste.framework, paste.num_steps_seen, asleep.finite()) == ("verl", 3, [7.5])
+    assert asleep.points[0].line == 20_004
+    assert [e.origin.line for e in paste.excerpts if e.kind == "oom"] == [40_005]
+    assert paste.num_lines == 40_005
+
+
+def test_reading_imports_neither_torch_nor_numpy() -> None:
+    code = (
+        "import sys; from pathlib import Path; from steptune.readers.read_paste import read_paste; "
+        "read_paste([Path(sys.argv[1])]); print('torch' in sys.modules, 'numpy' in sys.modules)"
+    )
+    command = [sys.executable, "-c", code, str(FIXTURES / "verl_sync.txt")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]

@@ -78,3 +78,19 @@ def test_steps_come_one_by_one_while_the_log_is_still_being_read() -> None:
 def test_free_text_about_a_timer_is_no_reading() -> None:
     text = "[FullyAsyncTrainer] _fit_update_weights, timing_s/param_sync: 13.3354 seconds self.current_param_version: 0"
     assert steps_of(text) == []
+
+
+def test_averages_that_a_monitor_prints_are_read_under_their_names() -> None:
+    average = "INFO - [45/58] : (avg (std), med) = (287.968 [   0.000] (  9.989), 287.859)  # response_length/mean"
+    [step] = steps_of(average, average.replace("287.968", " 68.422").replace("response", "prompt"))
+    assert (step.value("response_length/mean"), step.value("prompt_length/mean")) == (287.968, 68.422)
+
+
+def test_a_step_line_without_its_beginning_is_a_step_without_number() -> None:
+    [step] = steps_of("global_seqlen/min:135.000 - global_seqlen/max:166.000 - actor/entropy:0.5")
+    assert (step.number, step.value("global_seqlen/max"), step.value("actor/entropy")) == (None, 166, 0.5)
+
+
+def test_a_doubled_prefix_of_the_fully_async_trainer_is_undone() -> None:
+    [step] = steps_of("step:3 - timing_s/timing_s/param_sync:13.3 - timing_s/step:40 - a/b:1")
+    assert step.value("timing_s/param_sync") == 13.3

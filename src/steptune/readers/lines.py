@@ -17,6 +17,7 @@ MIN_WRAP_COLUMNS = 80
 
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _RAY_PREFIX = re.compile(r"^\s*\([\w.:]+ pid=\d+(?:, ip=[\d.]+)?\) ?(?:\[repeated \d+x[^\]]*\] ?)?")
+_RAY_REPEAT = re.compile(r"\s*\[repeated \d+x across cluster\](?: \(Ray dedup.*)?$")
 _GREP_PREFIX = re.compile(r"^\s*(?:[\w./-]+\.(?:log|txt|out|err)[:-])?\d+[:-](?=[(\[{<'\"A-Za-z])")
 """What `grep -n` puts before a line; a time of day is none, and neither is a number that a wrap broke."""
 
@@ -37,7 +38,9 @@ class Line:
 
 
 def clean(raw: str) -> str:
-    r"""Return ``raw`` without line end, ANSI codes, prefixes of grep and Ray, and what a carriage return overwrote.
+    r"""Return ``raw`` as it was written: without line end, colours, overwritten text and what others put around it.
+
+    Others are grep with its line numbers, Markdown quotes, and Ray with its actor's name and "[repeated 7x ...]".
 
     >>> clean("\x1b[36m(TaskRunner pid=7)\x1b[0m step:1 - timing_s/gen:2.0\n")
     'step:1 - timing_s/gen:2.0'
@@ -51,8 +54,10 @@ def _uncoloured(raw: str) -> str:
 
 
 def _without_prefixes(text: str) -> str:
-    text = _GREP_PREFIX.sub("", text.rsplit("\r", 1)[-1])
-    return _RAY_PREFIX.sub("", text) if " pid=" in text else text
+    text = _GREP_PREFIX.sub("", text.rsplit("\r", 1)[-1].removeprefix("> "))
+    if " pid=" in text:
+        text = _RAY_PREFIX.sub("", text)
+    return _RAY_REPEAT.sub("", text) if "[repeated " in text else text
 
 
 def clean_lines(raw_lines: Iterable[NumberedLine]) -> Iterator[Line]:

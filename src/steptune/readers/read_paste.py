@@ -6,11 +6,12 @@ every file, both streamed: the first finds the framework, the second reads its s
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import final
 
 from steptune.core.paste import Note, Paste, Setting
+from steptune.core.profile import Origin
 from steptune.readers.facts import FactFinder, job_facts
 from steptune.readers.frameworks import FRAMEWORKS, framework
 from steptune.readers.metrics.records import records_of
@@ -18,9 +19,11 @@ from steptune.readers.reading import FrameworkReader
 from steptune.readers.scan.inputs import InputFile, devices_of, look_at
 from steptune.readers.scan.keep import StepKeeper
 from steptune.readers.scan.log import LogScan, scan_log
+from steptune.readers.scan.phase_table import read_phase_table
 from steptune.readers.scan.votes import Votes, winner
 from steptune.readers.scan.walk import files_of
 from steptune.readers.series import series_of, with_status
+from steptune.readers.step import StepRecord
 
 
 def read_paste(paths: Sequence[Path]) -> Paste:
@@ -62,7 +65,7 @@ def _finder(row: FrameworkReader) -> FactFinder:
 
 
 def _paste(files: Sequence[InputFile], steps: _Steps, row: FrameworkReader | None) -> Paste:
-    records, scans = steps.keeper.kept(), steps.scans
+    records, scans = _with_table(steps.keeper.kept(), files, row), steps.scans
     devices, settings, version = devices_of(files), _settings(files), _version(files, steps, row)
     card_gib = None if devices is None else devices.memory_gib
     job = job_facts(settings, version=version, trainer=steps.facts.trainer)
@@ -79,10 +82,22 @@ def _paste(files: Sequence[InputFile], steps: _Steps, row: FrameworkReader | Non
         excerpts=tuple(excerpts),
         devices=devices,
         profile=None if reading is None else reading.profile,
-        notes=(*(() if reading is None else reading.notes), *_notes(files, steps.keeper)),
+        notes=(*(() if reading is None else reading.notes), *_restarts(records), *_notes(files, steps.keeper)),
         num_steps_seen=steps.keeper.num_seen,
         num_lines=sum(scan.num_lines for scan in scans),
     )
+
+
+def _with_table(records: list[StepRecord], files: Sequence[InputFile], row: FrameworkReader | None) -> list[StepRecord]:
+    """Steps, and where none is timed the one that a hand-made table tells."""
+    if row is None or any(name in record.readings for record in records for name in _step_keys(row)):
+        return records
+    told = (read_phase_table(file.table_lines, str(file.path), row.table_key) for file in files)
+    return [*records, *(record for record in told if record is not None)]
+
+
+def _step_keys(row: FrameworkReader) -> list[str]:
+    return [key for key, gauge in row.series.items() if gauge.name == "step_time"]
 
 
 def _settings(files: Sequence[InputFile]) -> tuple[Setting, ...]:
@@ -96,6 +111,16 @@ def _version(files: Sequence[InputFile], steps: _Steps, row: FrameworkReader | N
     if row is None:
         return None
     return next((told for file in files if (told := file.told.version(row.name))), steps.facts.version)
+
+
+def _restarts(records: Sequence[StepRecord]) -> list[Note]:
+    """Say where the step numbers of one file start again: another run, or a job that was resumed."""
+    for before, after in pairwise(records):
+        last, number, first = before.number, after.number, next(iter(after.readings.values()), None)
+        if before.path == after.path and first and last is not None and number is not None and number < last:
+            origin = Origin(path=after.path, line=first.line, key=first.key)
+            return [Note(text=f"steps start again: {number} comes after {last}", origin=origin)]
+    return []
 
 
 def _notes(files: Sequence[InputFile], keeper: StepKeeper) -> list[Note]:

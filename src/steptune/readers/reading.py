@@ -35,6 +35,10 @@ def _same_key(key: str) -> str:
     return key
 
 
+def _no_key(name: str) -> str | None:
+    return None
+
+
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FrameworkReader:
@@ -67,6 +71,8 @@ class FrameworkReader:
     """Keys of `read_steps` and their canonical names; of two keys with one name the first one present counts."""
     normal_key: Callable[[str], str] = field(default=_same_key)
     """The key of `read_steps` for a key of a metrics file (JSONL, W&B, TensorBoard), where they differ."""
+    table_key: Callable[[str], str | None] = field(default=_no_key)
+    """The timer that a hand-made table of phases means by a name, for logs without timing; None for other names."""
     version: re.Pattern[str] | None = None
     """Finds the framework's version in a clean line, in group 1."""
     trainer: re.Pattern[str] | None = None

@@ -10,8 +10,7 @@ from steptune.core.profile import Health, Profile, RoleProfile, SummaryLengths, 
 from steptune.readers.average import KeptSteps, keep_steps
 from steptune.readers.facts import JobFacts
 from steptune.readers.missing import with_missing
-from steptune.readers.nemo_rl.steps import STEP_KEY
-from steptune.readers.nemo_rl.timers import ASYNC_TIMERS, SYNC_TIMERS
+from steptune.readers.nemo_rl.timers import ASYNC_TIMERS, STEP_KEY, SYNC_TIMERS
 from steptune.readers.plausibility import notes_on, without_impossible_timers
 from steptune.readers.reading import LogReading
 from steptune.readers.step import StepRecord

@@ -4,7 +4,8 @@ import re
 
 from steptune.readers.nemo_rl.keys import console_key
 from steptune.readers.nemo_rl.profile import to_reading
-from steptune.readers.nemo_rl.steps import STEP_KEY, is_mark, read_steps
+from steptune.readers.nemo_rl.steps import is_mark, read_steps
+from steptune.readers.nemo_rl.timers import STEP_KEY, table_key
 from steptune.readers.reading import FrameworkReader, Gauge
 
 _OWN_KEY = re.compile(
@@ -63,6 +64,7 @@ ROW = FrameworkReader(
         "lr": Gauge(name="lr"),
     },
     normal_key=console_key,
+    table_key=table_key,
     version=re.compile(r"\bnemo[-_ ]rl(?:==|:\s?| version:? | )v?(\d+\.\d+(?:\.\d+)?(?:\.?(?:dev|rc|post)\d*)?)", re.I),
     fact_needles=(b"emo-rl", b"emo_rl", b"NeMo RL", b"NeMo-RL"),
 )

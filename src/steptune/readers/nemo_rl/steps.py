@@ -11,16 +11,14 @@ from dataclasses import dataclass, field
 from typing import final
 
 from steptune.readers.lines import Line, NumberedLine, clean_lines
+from steptune.readers.nemo_rl.timers import STEP_KEY
 from steptune.readers.step import Dropped, Reading, StepBuilder, StepRecord
 from steptune.readers.values import parse_number
 
-STEP_KEY = "Total step time"
-"""Seconds of one step on the driver's clock."""
-
 _BANNER = re.compile(r"=+ Step (\d+)/\d+ =+")
-_RESULTS = re.compile(r"^\W*Training Results:\s*$")
+_RESULTS = re.compile(r"(?:^|\W)Training Results:\s*$")
 _BULLET = re.compile(
-    r"^\s*[•-]\s+(?P<key>[^:]+):\s+(?P<value>[^\s()%]+?)(?P<unit>s| steps|%| TFLOPS)?"
+    r"^(?:[^•]*•|\s*-)\s+(?P<key>[^:]+):\s+(?P<value>[^\s()%]+?)(?P<unit>s| steps|%| TFLOPS)?"
     r"(?:\s+\((?:(?P<percent>[\d.]+)%|[\d.]+ TFLOPS per rank)\))?\s*$"
 )
 _HALF_CENT_S = 0.005

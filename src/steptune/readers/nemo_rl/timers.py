@@ -25,6 +25,7 @@ _SHARED = (
 
 SYNC_TIMERS: Sequence[Timer] = (
     Timer(key="generation", phase=Phase.ROLLOUT, worker=Role.ROLLOUT),
+    Timer(key="prepare_for_generation", phase=Phase.WEIGHT_SYNC, worker=Role.TRAINER),
     Timer(key="prepare_for_generation/total", phase=Phase.WEIGHT_SYNC, worker=Role.TRAINER),
     Timer(
         key="prepare_for_generation/transfer_and_update_weights",
@@ -45,7 +46,19 @@ ASYNC_TIMERS: Sequence[Timer] = (
         kind=SpanKind.EXPOSED_WAIT,
     ),
     Timer(key="weight_sync", phase=Phase.WEIGHT_SYNC, worker=Role.TRAINER),
+    Timer(key="recompute_kv_scales", phase=Phase.WEIGHT_SYNC, worker=Role.TRAINER),
     Timer(key="idle/validation", phase=Phase.VALIDATE, worker=Role.TRAINER, kind=SpanKind.EXPOSED_WAIT),
     *_SHARED,
 )
 """Meaning of the timers where they overlap. `idle/refit_bubble` holds two of these and is not booked again."""
+
+STEP_KEY = "Total step time"
+"""Seconds of one step on the driver's clock."""
+
+
+def table_key(name: str) -> str | None:
+    """Return the timer that a hand-made table calls ``name``: `policy_training`, `total_step_time`, `step`."""
+    if name.lower() in ("step", "total", "total step time", "total_step_time", "timing/train/total_step_time"):
+        return STEP_KEY
+    key = name.removeprefix("timing/train/")
+    return key if any(timer.key == key for timer in (*SYNC_TIMERS, *ASYNC_TIMERS)) else None

@@ -10,6 +10,7 @@ from typing import final
 from steptune.core.paste import DeviceClaim, Excerpt
 from steptune.readers.config.read import read_config
 from steptune.readers.config.settings import ConfigReading
+from steptune.readers.lines import NumberedLine
 from steptune.readers.metrics.kinds import MetricsReader, metrics_reader
 from steptune.readers.scan.devices import read_devices
 from steptune.readers.scan.head import head_lines
@@ -36,6 +37,8 @@ class InputFile:
     devices: DeviceClaim | None = None
     told: Told
     table_rows: tuple[Excerpt, ...] = ()
+    table_lines: tuple[NumberedLine, ...] = ()
+    """Lines that may be rows of a table."""
 
 
 def look_at(path: Path) -> InputFile:
@@ -59,6 +62,7 @@ def look_at(path: Path) -> InputFile:
         devices=_merged([told.devices(), read_devices(lines, name)]),
         told=told,
         table_rows=read_table_rows(lines, name),
+        table_lines=tuple(line for line in lines if line[1].lstrip().startswith(("|", "│", "┃"))),
     )
 
 

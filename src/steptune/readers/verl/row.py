@@ -5,6 +5,7 @@ import re
 from steptune.readers.reading import FrameworkReader, Gauge
 from steptune.readers.verl.profile import to_reading
 from steptune.readers.verl.steps import is_mark, read_steps
+from steptune.readers.verl.timers import table_key
 
 _OWN_KEY = re.compile(
     r"timing_s/|timing_per_token_ms/|critic/(?:score|rewards|advantages|returns)/|response_length(?:_non_aborted)?/"
@@ -76,6 +77,7 @@ ROW = FrameworkReader(
         "actor/lr": Gauge(name="lr"),
         **{f"{prefix}perf/{key}": Gauge(name=name) for key, name in _MEMORY.items() for prefix in ("", "actor/")},
     },
+    table_key=table_key,
     version=re.compile(
         r"\bverl(?:==|:\s?| version:? | )v?(\d+\.\d+(?:\.\d+)?(?:\.?(?:dev|rc|post)\d*)?)", re.IGNORECASE
     ),

@@ -138,3 +138,11 @@ UNREMARKABLE_KEYS = ("timing_s/start_profile", "timing_s/stop_profile", STEP_KEY
 def timers_of(schedule: Schedule) -> Sequence[Timer]:
     """Return the meaning of every timer under ``schedule``; others are never added up, they may be nested."""
     return _TIMERS[schedule]
+
+
+def table_key(name: str) -> str | None:
+    """Return the timer that a hand-made table calls ``name``: `update_actor`, `timing_s/gen`, `step`, `total`."""
+    if name.lower() in ("step", "total", "step time", STEP_KEY):
+        return STEP_KEY
+    key = f"timing_s/{name.removeprefix('timing_s/')}"
+    return key if any(timer.key == key for timers in _TIMERS.values() for timer in timers) else None
