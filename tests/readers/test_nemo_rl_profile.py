@@ -77,9 +77,8 @@ def test_a_number_that_disagrees_with_its_printed_share_is_left_out(tmp_path: Pa
     text = (FIXTURES / "nemo_rl_async.txt").read_text().replace("policy_training: 25.05s", "policy_training: 2.05s")
     log = tmp_path / "run.log"
     log.write_text(text)
-    reading = read_paste([log])
-    assert "phase.train" in reading.profile.missing
-    assert any("disagrees with its share" in note.text for note in reading.notes)
+    assert "phase.train" in profile_at([log]).missing
+    assert any("disagrees with its share" in note.text for note in read_paste([log]).notes)
 
 
 def test_a_rate_printed_among_the_timers_is_not_read_as_seconds(tmp_path: Path) -> None:

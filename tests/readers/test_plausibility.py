@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from reader_logs import FIXTURES, seconds
+from reader_logs import FIXTURES, profile_at, seconds
 
 from steptune.core.phase import Role, SpanKind
 from steptune.readers.read_paste import read_paste
@@ -45,7 +45,7 @@ def test_minus_one_in_a_counter_is_not_measured_but_a_reward_of_minus_one_is(tmp
 @pytest.mark.parametrize("value", ["-1", "nan", "inf", "80.5"])
 def test_an_impossible_timer_never_reaches_the_profile(tmp_path: Path, value: str) -> None:
     paths = one_step(tmp_path, f"timing_s/update_actor:{value}")
-    profile = read_paste(paths).profile
+    profile = profile_at(paths)
     assert seconds(profile, Role.TRAINER, "train", SpanKind.BUSY) == 0
     assert "phase.train" in profile.missing
     assert any("timing_s/update_actor" in text for text in texts(paths))

@@ -205,18 +205,18 @@ def test_a_checkpoint_in_one_step_of_four_is_spread_over_all(tmp_path: Path) -> 
 def test_a_step_with_a_broken_timer_is_left_out_while_others_are_whole(tmp_path: Path) -> None:
     step = "step:{} - timing_s/gen:{} - timing_s/step:80.0 - a/b:1"
     paths = write(tmp_path, step.format(3, "40.0"), step.format(4, "nan"), step.format(5, "42.0"))
-    reading = read_paste(paths)
-    assert seconds(reading.profile, Role.ROLLOUT, "rollout", BUSY) == 41.0
-    assert reading.profile.num_steps == 2
+    profile = profile_at(paths)
+    assert seconds(profile, Role.ROLLOUT, "rollout", BUSY) == 41.0
+    assert profile.num_steps == 2
 
 
 def test_an_unknown_timer_is_never_added_up(tmp_path: Path) -> None:
     line = "step:7 - timing_s/gen:40.0 - timing_s/generate_sequences:39.0 - timing_s/step:80.0 - a/b:1"
-    reading = read_paste(write(tmp_path, line))
-    trainer = reading.profile.role(Role.TRAINER)
+    paths = write(tmp_path, line)
+    trainer = profile_at(paths).role(Role.TRAINER)
     assert trainer is not None
     assert trainer.unattributed_s() == 40.0
-    assert any("timing_s/generate_sequences" in note.text for note in reading.notes)
+    assert any("timing_s/generate_sequences" in note.text for note in read_paste(paths).notes)
 
 
 def test_what_the_log_does_not_say_is_listed_and_none() -> None:
