@@ -231,6 +231,26 @@ def test_an_upgrade_names_the_keys_that_changed_their_meaning(job: Any) -> None:
     assert any(evidence.text.startswith("ref_num_nodes renamed") for evidence in upgrade.evidence)
 
 
+def test_versions_of_two_frameworks_are_no_upgrade(job: Any) -> None:
+    other = job(STEADY, version="0.24").model_copy(update={"framework": "trl"})
+    said = codes(compare(job(STEADY, version="0.7"), other))
+    assert "compare/framework" in said
+    assert "compare/upgrade" not in said
+
+
+@pytest.mark.parametrize(("key", "asks"), [("rollout.dtype", True), ("rollout.enforce_eager", False)])
+def test_a_risky_lever_asks_for_the_reward(job: Any, key: str, asks: bool) -> None:
+    common = {"prompts": 64, "group": 8}
+    said = compare(job(STEADY, **common, settings={key: "x"}), job(STEADY, **common, settings={key: "y"}))
+    assert ("no_reward" in codes(said)) is asks
+
+
+@pytest.mark.parametrize(("after", "tells"), [(500.0, False), (620.0, True), (400.0, True)])
+def test_other_lengths_are_not_like_for_like(job: Any, after: float, tells: bool) -> None:
+    said = compare(job(series={"completion_mean": [505.0]}), job(series={"completion_mean": [after]}))
+    assert ("compare/lengths" in codes(said)) is tells
+
+
 def test_twice_the_devices_are_no_speed_up(job: Any) -> None:
     a = job(STEADY, TOKENS, prompts=64, group=8, devices=8)
     b = job([t / 2 for t in STEADY], TOKENS, prompts=64, group=8, devices=16)

@@ -53,7 +53,14 @@ def two_changes(settings: tuple[SettingDifference, ...]) -> Finding | None:
 
 
 def upgrade(a: Side, b: Side, settings: tuple[SettingDifference, ...]) -> Finding | None:
-    """Return the finding where the version differs: defaults and metric meanings come before any tuning."""
+    """Return the finding where framework or version differs: defaults and meanings come before any tuning."""
+    if a.paste.framework and b.paste.framework and a.paste.framework != b.paste.framework:
+        return Finding(
+            code="compare/framework",
+            kind=FindingKind.NO_CLAIM,
+            severity=Severity.WARNING,
+            title=f"Two frameworks ({a.paste.framework}, {b.paste.framework}): equal names may time other things",
+        )
     versions = a.paste.framework_version, b.paste.framework_version
     if versions[0] is None or versions[1] is None or versions[0] == versions[1]:
         return None

@@ -9,7 +9,8 @@ from steptune.compare.differences import setting_differences
 from steptune.compare.judge import Facts, judge
 from steptune.compare.measure import Measure, raw_step_ratio, steps_per_second, throughput
 from steptune.compare.phases import moved_text, phase_changes
-from steptune.compare.quality import implausible, reward_moved, truncation
+from steptune.compare.quality import implausible, lengths_moved, truncation
+from steptune.compare.reward import reward_missing, reward_moved
 from steptune.compare.settle import settle
 from steptune.compare.side import Side, side_of
 from steptune.compare.steady import unsteady_reason
@@ -74,6 +75,8 @@ def _findings(
         headline(facts.work, facts.raw, rate),
         reward,
         truncation(a, b),
+        lengths_moved(a, b),
+        reward_missing(a, b, settings),
         _ramp_up(facts.unsteady),
         two_changes(settings),
         devices(a, b),

@@ -27,8 +27,8 @@ def before(paste: Paste, phase: str, growth: Finding | None) -> tuple[Evidence, 
     if paste.num_steps_seen >= LATE_STEPS and phase in LENGTH_PHASES:
         told.append(
             Evidence(
-                text=f"{paste.num_steps_seen} steps fitted before: size for the longest sample that may come, not for the "
-                "mean, and run one step at full length to test it"
+                text=f"{paste.num_steps_seen} steps fitted before: size for the longest sample that may come, not for "
+                "the mean, and run one step at full length to test it"
             )
         )
     if growth is not None and phase != "host":
