@@ -25,7 +25,7 @@ def test_a_rollout_bound_step_is_answered_in_full() -> None:
     assert bound.evidence[0].origin is not None
     assert bound.remedies[0].step_time is not None
     assert {"implausible/mfu", "one_step"} <= answer.codes()
-    assert any("reference pass cannot help" in line and "(2.1%)" in line for line in answer.cannot_help)
+    assert "A faster reference pass cannot help: for free it saves 2 s of 96.5 s (2.1%)" in answer.cannot_help
     assert answer.phases
     assert not answer.switch_on
 

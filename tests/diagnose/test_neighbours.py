@@ -31,6 +31,18 @@ def test_what_differs_is_said_with_both_values() -> None:
     assert any("devices" in text and "(yours 8)" in text for n in neighbours(read_job(smaller)) for text in n.differs)
 
 
+def test_another_class_of_model_is_no_neighbour() -> None:
+    large = llama8b().model_copy(update={"settings": settings(policy__model_name="meta-llama/Llama-3.1-70B")})
+    assert all("8B" not in n.model for n in neighbours(read_job(large)))
+
+
+def test_without_a_model_three_features_must_agree() -> None:
+    unnamed = llama8b().model_copy(update={"settings": ()})
+    assert neighbours(read_job(unnamed))
+    no_device = unnamed.model_copy(update={"devices": None})
+    assert neighbours(read_job(no_device)) == ()
+
+
 def test_too_little_in_common_is_no_neighbour() -> None:
     assert neighbours(read_job(paste(step({"rollout": 1.0})))) == ()
     assert neighbours(read_job(paste(framework=None, devices=gpus("H100", 8)))) == ()

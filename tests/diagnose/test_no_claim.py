@@ -41,12 +41,19 @@ def test_a_progress_bar_is_partial_timing() -> None:
     bar = excerpt("1/1000 [04:41<78:02:42, 281.24s/it]", ExcerptKind.PROGRESS)
     found = claims(paste(excerpts=(bar,), series=(series("reward", 0.04),)))
     assert "281.24" in found["partial_timing"].evidence[0].text
+    timed = claims(paste(excerpts=(bar,), series=(series("step_time", 281.24, key="s/it"),)))["partial_timing"]
+    assert "about 4 m 41 s a step by one reading that may hold loading" in timed.title
     assert "no_timing" not in found
 
 
 def test_a_rollout_timer_alone_is_partial_timing() -> None:
     given = paste(framework="slime", series=(series("perf/rollout_time", 371.2), series("reward", 0.1)))
     assert "partial_timing" in claims(given)
+
+
+def test_whole_steps_without_phases_are_partial_timing() -> None:
+    whole = step({"rollout": 1.0}).model_copy(update={"roles": ()})
+    assert "Only whole steps are timed" in claims(paste(whole))["partial_timing"].title
 
 
 def test_one_step() -> None:

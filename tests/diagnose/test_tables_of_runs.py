@@ -37,6 +37,12 @@ def test_a_column_of_which_is_a_share_of_the_column_it_names() -> None:
     assert sync.ceiling is None
 
 
+def test_the_seconds_of_one_hand_over_stand_beside_its_share() -> None:
+    one = table("| Operation | Median seconds |", "| Pause | 5.2 |", "| Complete weight sync | 20.226 |")
+    both = SYNC.model_copy(update={"excerpts": (*one.excerpts, *SYNC.excerpts)})
+    assert found(both)["weight_sync_bound"].evidence[0].text == "one hand-over: 20.226 s (Complete weight sync)"
+
+
 def test_small_shares_and_parts_above_the_whole_are_not_named() -> None:
     heading = "| n | `main` | Of which `main` spends in weight copies |"
     assert found(table(heading, "| 0 | 8,524 s | 41 s |")) == {}

@@ -2,7 +2,7 @@
 
 from steptune.core.phase import Phase
 from steptune.core.profile import Profile
-from steptune.diagnose.durations import from_to
+from steptune.diagnose.durations import said
 from steptune.diagnose.facts import cost_s
 
 WORTHLESS_FRAC = 0.03
@@ -31,7 +31,7 @@ def cannot_help(profile: Profile) -> tuple[str, ...]:
         return ()
     costs = [(name, cost_s(profile, *phases)) for name, phases in LEVERS]
     return tuple(
-        f"{name} cannot help: for free, {from_to(step_s, step_s - cost)} ({cost / step_s:.1%})"
+        f"{name} cannot help: for free it saves {said(cost)} of {said(step_s)} ({cost / step_s:.1%})"
         for name, cost in costs
         if 0 < cost < WORTHLESS_FRAC * step_s
     )

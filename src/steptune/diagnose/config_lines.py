@@ -19,6 +19,7 @@ Language = Literal["override", "flag", "yaml", "toml", "python"]
 _DEFAULTS: dict[str, Language] = {
     "trl": "yaml",
     "prime_rl": "toml",
+    "torchforge": "yaml",
     "slime": "flag",
     "openrlhf": "flag",
     "unsloth": "python",

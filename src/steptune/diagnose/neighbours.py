@@ -1,10 +1,12 @@
 """The nearest published runs, and what differs: an expectation, never a claim.
 
 Distance is a weighted sum over features, each 0 (same) to 1 (unlike); a feature that one side does not state counts
-half. A run is a neighbour only if two of the features that set the speed agree, one of them model or device.
+half. A run is a neighbour only if two of the features that set the speed agree, one of them model or device, and its
+model is of the same class.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -15,7 +17,7 @@ from steptune.published.runs import PublishedRun, published_runs
 
 MAX_NEIGHBOURS = 3
 MIN_MATCHES = 2
-"""Features that must agree before a run is worth showing."""
+"""Features that must agree before a run is worth showing; one more where the model's size is unknown."""
 
 WEIGHTS = {
     "model": 3.0,
@@ -31,6 +33,12 @@ WEIGHTS = {
 
 CLOSE_RATIO = 1.25
 """Numbers within this factor count as the same: 7B and 8B models."""
+
+OCTAVES = 3.0
+"""Doublings after which two numbers are as unlike as can be: a factor of 8."""
+
+SAME_CLASS_DISTANCE = 1 / OCTAVES
+"""Models up to a factor of 2 apart may be neighbours."""
 
 UNKNOWN_DISTANCE = 0.5
 
@@ -49,12 +57,16 @@ class _Feature:
         if mine is None or theirs is None:
             return UNKNOWN_DISTANCE
         if isinstance(mine, float) and isinstance(theirs, float):
-            return min(abs(math.log2(mine / theirs)) / 3, 1.0)
+            return min(abs(math.log2(mine / theirs)) / OCTAVES, 1.0)
         return 0.0 if mine == theirs else 1.0
 
     def matches(self) -> bool:
         """Whether both are stated and agree."""
-        return self.distance() * 3 <= math.log2(CLOSE_RATIO) if self.mine is not None and self.theirs else False
+        return self.is_known() and self.distance() * OCTAVES <= math.log2(CLOSE_RATIO)
+
+    def is_known(self) -> bool:
+        """Whether both sides state it."""
+        return self.mine is not None and self.theirs is not None
 
 
 def neighbours(job: Job) -> tuple[Neighbour, ...]:
@@ -62,11 +74,20 @@ def neighbours(job: Job) -> tuple[Neighbour, ...]:
     scored: list[tuple[float, PublishedRun, list[_Feature]]] = []
     for run in published_runs():
         features = _features(job, run)
-        same = {f.name for f in features if f.matches()}
-        if len(same & {"model", "gpu", "framework", "placement"}) >= MIN_MATCHES and same & {"model", "gpu"}:
+        if _is_near(features):
             scored.append((sum(WEIGHTS[f.name] * f.distance() for f in features), run, features))
     nearest = sorted(scored, key=lambda entry: (entry[0], entry[1].quality, entry[1].id))[:MAX_NEIGHBOURS]
     return tuple(_neighbour(run, features) for _, run, features in nearest)
+
+
+def _is_near(features: Sequence[_Feature]) -> bool:
+    """Two agreements with a model of the same size, three where the size is not known; never another size."""
+    same = {f.name for f in features if f.matches()}
+    model = next(f for f in features if f.name == "model")
+    if model.is_known() and model.distance() > SAME_CLASS_DISTANCE:
+        return False
+    needed = MIN_MATCHES if model.is_known() else MIN_MATCHES + 1
+    return len(same & {"model", "gpu", "framework", "placement"}) >= needed and bool(same & {"model", "gpu"})
 
 
 def _features(job: Job, run: PublishedRun) -> list[_Feature]:

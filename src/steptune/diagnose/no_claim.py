@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from steptune.core.finding import Evidence, Finding, FindingKind, Remedy, Severity
 from steptune.core.paste import Excerpt, ExcerptKind, Paste
+from steptune.diagnose.durations import said
 from steptune.diagnose.job import Job
 from steptune.diagnose.settling import ramp_up
 from steptune.diagnose.tables import has_times, tables
@@ -55,13 +56,27 @@ def _timing(paste: Paste) -> Finding | None:
     )
     lines = tuple(s.line for s in switches(paste.framework or ""))
     remedy = (Remedy(text="print the timers of the phases, then paste ten steps", lines=lines),) if lines else ()
-    if paste.profile is not None or partial:
+    if paste.profile is not None:
+        title = "Only whole steps are timed: where a step goes cannot be said"
+        return _finding("partial_timing", title, remedies=remedy)
+    if partial:
         what = "a progress bar" if bars else "a hand-made table" if in_table else "one timer of the step"
-        title = f"Only {what} gives time: how long a step takes is an estimate, where it goes cannot be said"
+        title = f"Only {what} gives time{_about(paste)}: where a step goes cannot be said"
         return _finding("partial_timing", title, evidence=_seen(bars), remedies=remedy)
     return _finding(
         "no_timing", f"No timing in the input{_reached(paste)}: no bottleneck can be named", remedies=remedy
     )
+
+
+def _about(paste: Paste) -> str:
+    """What a progress bar allows to say of the step: an estimate, with its warning."""
+    series = paste.get_series("step_time")
+    values = series.finite() if series is not None else []
+    if not values:
+        return ""
+    if len(values) == 1:
+        return f", about {said(values[0])} a step by one reading that may hold loading and warm-up"
+    return f", {said(min(values))} to {said(max(values))} a step with loading, saves and validation in it"
 
 
 def _reached(paste: Paste) -> str:

@@ -137,4 +137,7 @@ def _typed(text: str) -> KnobValue:
 
 def _now(job: Job, move: Move) -> str:
     stated = [job.settings[normal_key(s.key)] for s in move.steps if normal_key(s.key) in job.settings]
-    return "; now " + ", ".join(f"`{s.key}={s.text}`" for s in stated) if stated else ""
+    if stated:
+        return "; now " + ", ".join(f"`{s.key}={s.text}`" for s in stated)
+    defaults = [step.default for step in move.steps if step.default and step.op in ("*", "/", "+")]
+    return f"; the default is {', '.join(defaults)}" if defaults else ""

@@ -24,7 +24,22 @@ _VARIANT = re.compile(r"^(?P<label>.+?)\s*\((?P<variant>[^()]+)\)$")
 def table_findings(job: Job) -> list[Finding]:
     """Return the findings of every table in the input."""
     rules: tuple[Callable[[Table], Finding | None], ...] = (_sync_share, _unfinished, _sampling, _moved)
-    return [f for table in tables(job.paste) for rule in rules if (f := rule(table)) is not None]
+    held = tables(job.paste)
+    found = [f for table in held for rule in rules if (f := rule(table)) is not None]
+    return [_with_one_sync(f, held) if f.code == BottleneckKind.WEIGHT_SYNC_BOUND.value else f for f in found]
+
+
+def _with_one_sync(finding: Finding, held: Sequence[Table]) -> Finding:
+    """Add the seconds of one hand-over, where a table of operations has them."""
+    rows = [
+        (row, table.column("seconds|\\(s\\)")) for table in held for row in table.rows if _SYNC.search(row.cells[0])
+    ]
+    timed = [(row, s) for row, column in rows if column is not None and (s := row.number(column)) is not None]
+    if not timed:
+        return finding
+    row, seconds = max(timed, key=lambda entry: entry[1])
+    fact = Evidence(text=f"one hand-over: {seconds:g} s ({row.cells[0]})", origin=row.origin)
+    return finding.model_copy(update={"evidence": (fact, *finding.evidence)})
 
 
 def _sync_share(table: Table) -> Finding | None:
