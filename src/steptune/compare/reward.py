@@ -1,6 +1,6 @@
 """What speed may have cost: the reward over the same steps, and whether it was logged at all.
 
-The surprise: a reward that *rose* is a finding too. A change that only makes steps faster has no reason to teach better.
+The surprise: a reward that *rose* is a finding too. A change that only makes steps faster cannot teach better.
 """
 
 import math
