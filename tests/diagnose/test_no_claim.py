@@ -113,3 +113,15 @@ def test_shorter_answers_are_no_ramp_up() -> None:
     lengths = series("completion_mean", *(20 * t for t in times))
     given = paste(step({"rollout": 10.0}), series=(series("step_time", *times), lengths))
     assert "ramp_up" not in claims(given)
+
+
+@pytest.mark.parametrize(("step_s", "is_said"), [(10.0, False), (12.0, False), (14.0, True), (9.0, False)])
+def test_time_under_no_timer_is_said_where_it_is_large(step_s: float, is_said: bool) -> None:
+    # 10 s of timers: 0, 17 and 29 % of the step are under none
+    given = paste(step({"rollout": 7.0, "train": 3.0}, step_s=step_s))
+    assert ("unattributed_time" in claims(given)) is is_said
+
+
+def test_a_refusal_that_rests_on_step_times_says_where_they_stand() -> None:
+    given = paste(step({"rollout": 1.0}, num_steps=1), series=(series("step_time", 96.5, key="timing_s/step"),))
+    assert [e.origin.key for e in claims(given)["one_step"].evidence if e.origin] == ["timing_s/step"]

@@ -280,3 +280,9 @@ def test_the_reward_is_named_where_it_is_the_reward() -> None:
     env = cause(KIND.ENVIRONMENT_BOUND, paste(step({"rollout": 100, "env_wait": 1500, "train": 100})))
     assert env is not None
     assert env.subject.startswith("Waiting for the environment")
+
+
+def test_validation_inside_the_step() -> None:
+    given = paste(step({"rollout": 50, "train": 30, "validate": 20}), settings=settings(trainer__test_freq=5))
+    fires(KIND.VALIDATION_BOUND, given, share=0.2, ceiling_s=80.0)
+    assert cause(KIND.VALIDATION_BOUND, paste(step({"rollout": 50, "train": 30, "validate": 2}))) is None

@@ -51,6 +51,7 @@ def test_every_kind_has_a_rule_over_the_mean_step_or_over_the_whole_input() -> N
         BottleneckKind.BACKWARD_SLOW,
         BottleneckKind.SMALL_DECODE_BATCH,
         BottleneckKind.IDLE_ENGINES,
+        BottleneckKind.VALIDATION_BOUND,
     }
 
 

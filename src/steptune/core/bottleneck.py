@@ -25,6 +25,7 @@ class BottleneckKind(StrEnum):
     BACKWARD_SLOW = "backward_slow"
     SMALL_DECODE_BATCH = "small_decode_batch"
     IDLE_ENGINES = "idle_engines"
+    VALIDATION_BOUND = "validation_bound"
 
 
 class Bottleneck(Record):

@@ -16,7 +16,8 @@ LEVERS: tuple[tuple[str, tuple[Phase, ...]], ...] = (
     ("Faster training", (Phase.TRAIN,)),
     ("A faster weight hand-over", (Phase.WEIGHT_SYNC,)),
     ("Faster mode switching", (Phase.MODE_SWITCH,)),
-    ("Faster checkpoints", (Phase.CHECKPOINT,)),
+    ("Rarer checkpoints", (Phase.CHECKPOINT,)),
+    ("Rarer validation", (Phase.VALIDATE,)),
 )
 """What people reach for, and the phases it could shorten at most."""
 

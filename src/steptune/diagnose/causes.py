@@ -21,6 +21,7 @@ from steptune.diagnose.job import Job
 from steptune.diagnose.padded_batch import padded_batch
 from steptune.diagnose.sample_waits import sample_waits
 from steptune.diagnose.small_decode_batch import small_decode_batch
+from steptune.diagnose.validation_bound import validation_bound
 from steptune.diagnose.wasted_generation import wasted_generation
 
 PasteRule = Callable[[Job, float | None, float], Cause | None]
@@ -34,6 +35,7 @@ PASTE_RULES: dict[BottleneckKind, PasteRule] = {
     BottleneckKind.IDLE_ENGINES: idle_engines,
     BottleneckKind.PADDING_WASTE: padded_batch,
     BottleneckKind.ENVIRONMENT_BOUND: sample_waits,
+    BottleneckKind.VALIDATION_BOUND: validation_bound,
 }
 """Kinds that only a paste can show, and two that a paste can show where the mean step does not."""
 

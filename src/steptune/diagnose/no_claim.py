@@ -7,14 +7,19 @@ from collections.abc import Sequence
 
 from steptune.core.finding import Evidence, Finding, FindingKind, Remedy, Severity
 from steptune.core.paste import Excerpt, ExcerptKind, Paste
+from steptune.core.phase import Role
+from steptune.core.profile import Profile
 from steptune.diagnose.durations import said
-from steptune.diagnose.job import Job
+from steptune.diagnose.job import Job, origin_of
 from steptune.diagnose.settling import ramp_up
 from steptune.diagnose.tables import has_times, tables
 from steptune.published.switches import switches
 
 WARMUP_STEPS = 2
 """Steps that pay for compilation, graphs and caches, in frameworks that count from 1."""
+
+LARGE_UNATTRIBUTED_FRAC = 0.2
+"""Part of the step under no timer from which it is said: as large as a bottleneck worth treating. Prior."""
 
 _REWARDS = ("reward", "reward_std", "rewards", "raw_reward", "score")
 
@@ -88,16 +93,40 @@ def _steps(job: Job) -> list[Finding | None]:
     paste = job.paste
     if paste.profile is None:
         return []
-    moving = ramp_up(job)
+    moving, times = ramp_up(job), _step_times(job)
     return [
-        _finding("one_step", "One step only: no interval, and no difference can be claimed against it")
+        _finding("one_step", "One step only: no interval, and no difference can be claimed against it", evidence=times)
         if paste.profile.num_steps == 1
         else None,
-        _finding("warm_up_only", f"Only steps up to {WARMUP_STEPS} are there: they still pay for warm-up")
+        _finding(
+            "warm_up_only", f"Only the first {WARMUP_STEPS} steps are there: they still pay for warm-up", evidence=times
+        )
         if _is_warm_up(paste)
         else None,
-        _finding("ramp_up", f"No verdict during ramp-up: {moving}") if moving else None,
+        _finding("ramp_up", f"No verdict during ramp-up: {moving}", evidence=times) if moving else None,
+        _unattributed(paste.profile),
     ]
+
+
+def _step_times(job: Job) -> tuple[Evidence, ...]:
+    series = job.series("step_time")
+    if series is None:
+        return ()
+    return (Evidence(text=f"{series.key} {series.finite()[-1]:g} s", origin=origin_of(series)),)
+
+
+def _unattributed(profile: Profile) -> Finding | None:
+    """Time under no timer, on the clock that is the step."""
+    trainer = profile.role(Role.TRAINER)
+    if trainer is None or not trainer.phases or not trainer.wall_s > 0:
+        return None
+    frac = trainer.unattributed_s() / trainer.wall_s
+    if not LARGE_UNATTRIBUTED_FRAC <= frac <= 1:
+        return None
+    title = (
+        f"{frac:.0%} of the step is under no timer ({said(trainer.unattributed_s())}): what it goes to cannot be said"
+    )
+    return _finding("unattributed_time", title)
 
 
 def _is_warm_up(paste: Paste) -> bool:
