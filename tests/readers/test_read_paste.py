@@ -132,3 +132,33 @@ def test_reading_imports_neither_torch_nor_numpy() -> None:
     command = [sys.executable, "-c", code, str(FIXTURES / "verl_sync.txt")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
+
+
+def test_a_step_that_two_files_tell_is_one_observation(tmp_path: Path) -> None:
+    log = write(tmp_path, step_lines(range(3, 9)) + "end\n")
+    rows = [f'{{"step": {n}, "timing_s/step": {n}.5004, "timing_s/gen": 3.0}}\n' for n in range(3, 9)]
+    metrics = write(tmp_path, "".join(rows), "metrics.jsonl")
+    both, alone = read_paste([*log, *metrics]).profile, read_paste(log).profile
+    assert both is not None
+    assert alone is not None
+    assert both.step_time == alone.step_time
+    other = write(tmp_path, "".join(rows).replace("4,", "9,"), "other.jsonl")
+    two = read_paste([*log, *other]).profile
+    assert two is not None
+    assert two.num_steps == 7
+
+
+def test_an_out_of_memory_text_far_down_tells_the_cards_memory(tmp_path: Path) -> None:
+    noise = "(WorkerDict pid=1) INFO 09-15 14:29:07 request 1234 finished with 200 OK\n" * 30_000
+    text = "CUDA out of memory. Tried to allocate 2.32 GiB. GPU 0 has a total capacity of 79.15 GiB\n"
+    paste = read_paste(write(tmp_path, noise + text + noise))
+    assert paste.devices is not None
+    assert paste.devices.memory_gib == 79.15
+
+
+def test_a_named_card_bounds_what_memory_can_be_true(tmp_path: Path) -> None:
+    line = "# 8x H100\nstep:7 - perf/max_memory_allocated_gb:{} - timing_s/step:80.0 - a/b:1\nend\n"
+    for value, finite in ((67.0, [67.0]), (97.0, [])):
+        memory = read_paste(write(tmp_path, line.format(value))).get_series("memory_allocated_gib")
+        assert memory is not None
+        assert memory.finite() == finite

@@ -16,6 +16,8 @@ from steptune.readers.facts import FactFinder, job_facts
 from steptune.readers.frameworks import FRAMEWORKS, framework
 from steptune.readers.metrics.records import records_of
 from steptune.readers.reading import FrameworkReader
+from steptune.readers.scan.copies import without_copies
+from steptune.readers.scan.devices import card_memory_gib
 from steptune.readers.scan.inputs import InputFile, devices_of, look_at
 from steptune.readers.scan.keep import StepKeeper
 from steptune.readers.scan.log import LogScan, scan_log
@@ -66,20 +68,20 @@ def _finder(row: FrameworkReader) -> FactFinder:
 
 def _paste(files: Sequence[InputFile], steps: _Steps, row: FrameworkReader | None) -> Paste:
     records, scans = _with_table(steps.keeper.kept(), files, row), steps.scans
-    devices, settings, version = devices_of(files), _settings(files), _version(files, steps, row)
-    card_gib = None if devices is None else devices.memory_gib
+    excerpts = tuple(excerpt for scan in scans for excerpt in scan.excerpts)
+    devices, settings, version = devices_of(files, excerpts), _settings(files), _version(files, steps, row)
+    card_gib = card_memory_gib(devices)
     job = job_facts(settings, version=version, trainer=steps.facts.trainer)
-    reading = None if row is None else row.to_reading(records, job)
+    reading = None if row is None else row.to_reading(without_copies(records, row.step_keys()), job)
     logged = () if row is None else series_of(records, row.series, card_gib=card_gib)
     stated = (with_status(series, card_gib=card_gib) for scan in scans for series in scan.series)
-    excerpts = chain((e for scan in scans for e in scan.excerpts), (e for file in files for e in file.table_rows))
     return Paste(
         paths=tuple(str(file.path) for file in files),
         framework=None if row is None else row.name,
         framework_version=version,
         settings=settings,
         series=(*logged, *stated),
-        excerpts=tuple(excerpts),
+        excerpts=(*excerpts, *(cells for file in files for cells in file.table_rows)),
         devices=devices,
         profile=None if reading is None else reading.profile,
         notes=(*(() if reading is None else reading.notes), *_restarts(records), *_notes(files, steps.keeper)),
@@ -90,14 +92,10 @@ def _paste(files: Sequence[InputFile], steps: _Steps, row: FrameworkReader | Non
 
 def _with_table(records: list[StepRecord], files: Sequence[InputFile], row: FrameworkReader | None) -> list[StepRecord]:
     """Steps, and where none is timed the one that a hand-made table tells."""
-    if row is None or any(name in record.readings for record in records for name in _step_keys(row)):
+    if row is None or any(key in record.readings for record in records for key in row.step_keys()):
         return records
     told = (read_phase_table(file.table_lines, str(file.path), row.table_key) for file in files)
     return [*records, *(record for record in told if record is not None)]
-
-
-def _step_keys(row: FrameworkReader) -> list[str]:
-    return [key for key, gauge in row.series.items() if gauge.name == "step_time"]
 
 
 def _settings(files: Sequence[InputFile]) -> tuple[Setting, ...]:

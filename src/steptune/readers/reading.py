@@ -79,3 +79,7 @@ class FrameworkReader:
     """Finds the name of a trainer in a raw line, in its first filled group, where that tells the schedule."""
     fact_needles: tuple[bytes, ...] = ()
     """Literals of lines that `version` or `trainer` needs, beside `wanted`; looked for at the file's edges."""
+
+    def step_keys(self) -> tuple[str, ...]:
+        """Return the keys that hold the seconds of a step."""
+        return tuple(key for key, gauge in self.series.items() if gauge.name == "step_time")

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from steptune.core.paste import DeviceClaim
 from steptune.core.profile import Origin
+from steptune.hardware.devices import find_device
 from steptune.readers.lines import NumberedLine
 
 _CHIP = (
@@ -52,6 +53,14 @@ def read_devices(lines: Iterable[NumberedLine], path: str) -> DeviceClaim | None
         if (name, count, memory_gib) != before and origin is None:
             origin = Origin(path=path, line=number, key="devices")
     return None if origin is None else DeviceClaim(name=name, count=count, memory_gib=memory_gib, origin=origin)
+
+
+def card_memory_gib(claim: DeviceClaim | None) -> float | None:
+    """Return what one card can hold at most: as stated, or by its name."""
+    if claim is None or claim.memory_gib is not None:
+        return None if claim is None else claim.memory_gib
+    device = find_device(claim.name) if claim.name else None
+    return None if device is None else device.memory_gib
 
 
 def _count(text: str) -> int | None:

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import final
 
-from steptune.core.paste import DeviceClaim, Excerpt
+from steptune.core.paste import DeviceClaim, Excerpt, ExcerptKind
 from steptune.readers.config.read import read_config
 from steptune.readers.config.settings import ConfigReading
 from steptune.readers.lines import NumberedLine
@@ -66,9 +66,11 @@ def look_at(path: Path) -> InputFile:
     )
 
 
-def devices_of(files: Iterable[InputFile]) -> DeviceClaim | None:
-    """Return what all files together say of the devices."""
-    return _merged(file.devices for file in files)
+def devices_of(files: Iterable[InputFile], excerpts: Iterable[Excerpt]) -> DeviceClaim | None:
+    """Return what all files together say of the devices, out-of-memory texts included."""
+    oom = (e for e in excerpts if e.kind is ExcerptKind.OOM)
+    stated = (read_devices([(e.origin.line, e.text)], e.origin.path) for e in oom)
+    return _merged([*(file.devices for file in files), *stated])
 
 
 def _merged(claims: Iterable[DeviceClaim | None]) -> DeviceClaim | None:
