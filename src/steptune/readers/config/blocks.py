@@ -12,13 +12,13 @@ from typing import Literal, final
 from steptune.readers.config.line_kinds import CONFIG_LINE
 from steptune.readers.config.yaml_text import NumberedLine
 
-Language = Literal["shell", "yaml", "section", "spaced", "tree", "dots"]
+Language = Literal["shell", "yaml", "section", "spaced", "tree", "dots", "overrides"]
 
 _LANGUAGE: dict[str, Language] = {
     "flag": "shell", "control": "shell", "export": "shell", "command": "shell", "array": "shell", "assign": "shell",
     "environ": "spaced", "spaced": "spaced", "section": "section", "call": "tree", "tree": "tree",
     "named_tree": "tree",
-    "item": "yaml", "item_pair": "yaml", "yaml": "yaml", "dots": "dots",
+    "item": "yaml", "item_pair": "yaml", "yaml": "yaml", "dots": "dots", "overrides": "overrides",
 }  # fmt: skip
 
 _OPENS_QUOTE = re.compile(r"[=\s](['\"])\s*[{\[]?\s*$")
@@ -51,6 +51,8 @@ class Block:
         """Append a line that changes the bracket depth by ``depth``."""
         self.lines.append((number, text))
         self.depth = max(self.depth + depth, 0)
+        if self.language == "overrides":  # a wrapped string hides brackets from counting
+            self.depth = 0 if text.rstrip().endswith("]") else 1
         if self.language == "shell":
             self.quote = self._open_quote(text)
             self.is_continued = bool(self.quote) or text.rstrip().endswith("\\")
@@ -69,7 +71,7 @@ def cut_blocks(lines: Iterable[NumberedLine]) -> Iterator[Block]:
         found = CONFIG_LINE.match(text)
         kind = found.lastgroup if found else None
         if block is not None and _belongs(block, kind, number, text):
-            if kind is not None or block.is_continued:
+            if kind is not None or block.is_continued or block.language == "overrides":
                 block.add(number, text, bracket_depth(text))
             continue
         if kind == "comment" and block is not None:
@@ -91,8 +93,11 @@ def _belongs(block: Block, kind: str | None, number: int, text: str) -> bool:
     is_near = number - block.lines[-1][0] <= MAX_GAP_LINES
     if block.language == "tree":
         return block.depth > 0 and len(block.lines) < MAX_TREE_LINES and (kind is not None or is_near)
+    if block.language == "overrides":
+        # wrapped anywhere, so a line of it may look like anything
+        return kind == "overrides" or (block.depth > 0 and number - block.lines[-1][0] == 1)
     if block.language == "shell":
-        if block.is_continued or (block.depth > 0 and kind is not None):
+        if (block.is_continued and number - block.lines[-1][0] == 1) or (block.depth > 0 and kind is not None):
             return kind != "fence"
         if kind == "yaml":
             return False

@@ -10,13 +10,13 @@ from pathlib import Path
 from steptune.core.paste import Setting
 from steptune.readers.config.interpolation import resolve
 from steptune.readers.config.literal import read_literal
-from steptune.readers.config.parents import Composition, unwrap_logged
+from steptune.readers.config.parents import Composition
 from steptune.readers.config.python_text import read_python
 from steptune.readers.config.read import read_config
 from steptune.readers.config.settings import ConfigReading, from_entries, make_setting
 from steptune.readers.config.shell import read_shell
 from steptune.readers.config.toml_text import read_toml
-from steptune.readers.config.tree import Map, flatten
+from steptune.readers.config.tree import Map, flatten, unwrap_logged
 from steptune.readers.config.yaml_text import NumberedLine
 
 MAX_BYTES = 8_000_000

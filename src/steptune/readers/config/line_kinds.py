@@ -9,11 +9,13 @@ import re
 CONFIG_LINE: re.Pattern[str] = re.compile(
     r"""\s*+(?:
     (?P<fence>```)
+    |(?P<overrides>(?:\d\S*\s+)?(?:Error\ executing\ job\ with\ o|O)verrides:\s*\[
+        |['"][+~]{0,2}[A-Za-z_][\w.]*+=[^'"]*+['"]\s*[,\]]|[^\s'"]*+['"],\s*['"][+~]{0,2}[A-Za-z_][\w.]*+=)
     |(?P<comment>\#)
     |(?P<flag>--[A-Za-z][\w.:/-]*+(?:[\s=\\]|$))
     |(?P<section>\[{1,2}[A-Za-z_][\w."-]*+\]{1,2}\s*(?:\#.*)?$)
-    |(?P<control>(?:(?:if|elif)\s+\[|\[{1,2}\s+["$-])|(?:then|else|fi|done|do|esac)\s*$|(?:for|while|case)\s.*(?:do|in)\s*$|set\s+-
-        |[\w*|.-]++\)\s*(?:$|[A-Za-z_]\w*=)|;;\s*$)
+    |(?P<control>(?:if|elif)\s+\[|\[{1,2}\s+["$-]|(?:then|else|fi|done|do|esac)\s*$|(?:for|while|case)\s.*(?:do|in)\s*$
+        |set\s+-|[\w*|.-]++\)\s*(?:$|[A-Za-z_]\w*=)|;;\s*$)
     |(?P<export>(?:export|declare|local|readonly)\s+[\w-])
     |(?P<environ>os\.environ[\[.])
     |(?P<command>(?:\$\s+)?(?:[A-Z_][A-Z0-9_]*+=\S*\s+)*

@@ -19,7 +19,7 @@ from typing import final
 from steptune.core.paste import Note
 from steptune.core.profile import Origin
 from steptune.readers.config.overlay import Placed, overlay
-from steptune.readers.config.tree import Entry, Leaf, Map, Node, Seq, flatten, join
+from steptune.readers.config.tree import Entry, Leaf, Map, Node, Seq, flatten, join, unwrap_logged
 from steptune.readers.config.yaml_text import read_yaml
 
 MAX_FILES = 200
@@ -155,15 +155,3 @@ def _names(option: Node) -> list[str]:
     if isinstance(option, Leaf):
         return [] if option.value is None else [str(option.value)]
     return [str(item.value) for item in option.items if isinstance(item, Leaf)] if isinstance(option, Seq) else []
-
-
-def unwrap_logged(tree: Map) -> Map:
-    """Return the plain tree of a config file that W&B wrote: every key holds ``{desc: ..., value: ...}`` there."""
-    kept = [item for item in tree.items if item[0] not in ("wandb_version", "_wandb")]
-    values: list[tuple[str, int, Node]] = []
-    for key, line, node in kept:
-        fields = {name: value for name, _, value in node.items} if isinstance(node, Map) else {}
-        if "value" not in fields or not fields.keys() <= {"desc", "value"}:
-            return tree
-        values.append((key, line, fields["value"]))
-    return Map(items=tuple(values), line=tree.line) if values else tree

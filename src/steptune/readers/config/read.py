@@ -13,12 +13,14 @@ from steptune.readers.config.blocks import Block, cut_blocks
 from steptune.readers.config.interpolation import resolve
 from steptune.readers.config.line_kinds import CONFIG_LINE, is_metric_name, is_prose
 from steptune.readers.config.literal import read_literal, read_mapping_fragment
+from steptune.readers.config.markdown import plain
+from steptune.readers.config.override_list import read_override_list
 from steptune.readers.config.python_text import read_bare_lines
 from steptune.readers.config.scalars import parse_scalar
 from steptune.readers.config.settings import ConfigReading, from_entries, make_setting
 from steptune.readers.config.shell import ShellRun
 from steptune.readers.config.toml_text import read_toml
-from steptune.readers.config.tree import Entry, Leaf, Map, Node, flatten
+from steptune.readers.config.tree import Entry, Leaf, Map, Node, flatten, unwrap_logged
 from steptune.readers.config.yaml_text import NumberedLine, read_yaml
 
 __all__ = ["CONFIG_LINE", "read_config", "read_settings"]
@@ -41,7 +43,7 @@ def read_config(lines: Iterable[NumberedLine], path: str) -> ConfigReading:
     """Return the settings of a paste and notes about what could not be followed."""
     settings: list[Setting] = []
     run = ShellRun(path=path)
-    for block in cut_blocks(lines):
+    for block in cut_blocks(plain(lines)):
         if block.language == "shell":
             run.run(block.lines)
         else:
@@ -65,6 +67,8 @@ def _read_block(block: Block, path: str) -> Iterator[Setting]:
         return from_entries(flatten(read_toml(block.lines)), "file", path)
     if block.language == "tree":
         return _read_tree(block, path)
+    if block.language == "overrides":
+        return read_override_list(block.lines, path)
     if block.language == "spaced":
         return read_bare_lines(block.lines, path)
     return _read_dots(block, path)
@@ -90,7 +94,7 @@ def _read_tree(block: Block, path: str) -> Iterator[Setting]:
     text = "\n".join(line for _, line in block.lines)
     head, is_code = _tree_head(text)
     node: Node = read_literal(head, numbers) if head[:1] in "{[" or is_code else read_mapping_fragment(head, numbers)
-    entries = list(flatten(node)) if isinstance(node, Map) else []
+    entries = list(flatten(unwrap_logged(node))) if isinstance(node, Map) else []
     metrics = sum(is_metric_name(entry.key) for entry in entries)
     if entries and metrics <= MAX_METRIC_SHARE * len(entries) and not _are_quoted_numbers(node):
         yield from from_entries(entries, "code" if is_code else "file", path)

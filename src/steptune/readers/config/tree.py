@@ -74,6 +74,18 @@ def join(prefix: str, key: str) -> str:
     return f"{prefix}.{key}" if prefix and key else prefix or key
 
 
+def unwrap_logged(tree: Map) -> Map:
+    """Return the plain tree of a config file that W&B wrote: every key holds ``{desc: ..., value: ...}`` there."""
+    kept = [item for item in tree.items if item[0] not in ("wandb_version", "_wandb")]
+    values: list[tuple[str, int, Node]] = []
+    for key, line, node in kept:
+        fields = {name: value for name, _, value in node.items} if isinstance(node, Map) else {}
+        if "value" not in fields or not fields.keys() <= {"desc", "value"}:
+            return tree
+        values.append((key, line, fields["value"]))
+    return Map(items=tuple(values), line=tree.line) if values else tree
+
+
 def _flatten_list(node: Seq, prefix: str, line: int) -> Iterator[Entry]:
     leaves = [item for item in node.items if isinstance(item, Leaf)]
     if len(leaves) == len(node.items):
