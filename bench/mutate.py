@@ -17,6 +17,7 @@ from pathlib import Path
 from random import Random
 from types import FrameType
 
+from backed import unbacked_times, unplaced_findings
 from mutations import mutate
 from steptune.cli.answer import answer, comparison
 from steptune.cli.show import presentable
@@ -52,8 +53,7 @@ def problems(diagnosis: Diagnosis, text: str) -> list[str]:
     """Return what the answer claims without data for it, or what it must never show."""
     found = [f"control character {c!r} in the text" for c in set(text) if c != "\n" and not c.isprintable()]
     causes = [f for f in diagnosis.findings if f.kind is FindingKind.BOTTLENECK]
-    # what a log says outside its step times (effective tokens of all tokens) may be named, with its line
-    found += [f"`{f.code}` without a line that says so" for f in causes if not any(e.origin for e in f.evidence)]
+    found += unplaced_findings(diagnosis)
     profile = diagnosis.paste.profile
     if profile is None:
         found += [f"`{b.kind}` without timing" for b in diagnosis.bottlenecks]
@@ -84,7 +84,7 @@ def check_answer(path: Path) -> list[str]:
     text = diagnosis_text(diagnosis)
     answer_json(diagnosis)
     diagnosis_html(diagnosis)
-    return problems(diagnosis, text)
+    return problems(diagnosis, text) + unbacked_times(diagnosis, path.read_bytes())
 
 
 def check_comparison(path: Path, whole: Path) -> list[str]:

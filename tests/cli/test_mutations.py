@@ -48,7 +48,7 @@ def test_the_bench_sees_a_claim_without_timing_a_crash_and_a_hang(monkeypatch: p
     )
     assert mutate.problems(Diagnosis(paste=Paste(paths=()), findings=(made_up,)), "\x1b[31m") == [
         "control character '\\x1b' in the text",
-        "`trainer_bound` without a line that says so",
+        "`trainer_bound` names no line of the input",
         "no word that timing is missing",
         "`trainer_bound` has a ceiling without timing",
     ]
@@ -64,3 +64,15 @@ def test_the_bench_sees_a_claim_without_timing_a_crash_and_a_hang(monkeypatch: p
             pass
 
     assert mutate.timed(hang)[0].startswith("HungError")
+
+
+def test_the_bench_sees_a_time_that_the_input_does_not_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCH))
+    from backed import unbacked_times
+    from steptune.cli.answer import answer
+
+    post = BENCH.parent / "tests" / "pasted" / "fixtures" / "V10.txt"
+    diagnosis = answer([post])
+    assert unbacked_times(diagnosis, post.read_bytes()) == []
+    elsewhere = post.read_bytes().replace(b"74.020", b"75.020")
+    assert unbacked_times(diagnosis, elsewhere) == ["`timing_s/gen` is said to be 74.02 s"]
