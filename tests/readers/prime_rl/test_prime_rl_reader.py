@@ -1,5 +1,5 @@
 import pytest
-from fixture_steps import paste_of, points, profile_in
+from fixture_steps import paste_of, points, profile_in, steps_in
 
 from steptune.core.paste import ValueStatus
 from steptune.core.phase import Role, SpanKind
@@ -55,3 +55,21 @@ def test_waiting_for_a_batch_is_a_wait_in_the_metrics_file() -> None:
         ("train", SpanKind.BUSY, 40.0),
     ]
     assert not any("perf/mfu" in note.text for note in reading.notes)
+
+
+def test_a_list_of_lines_printed_as_one_holds_several_steps() -> None:
+    paste = paste_of("prime_rl_list.txt")
+    assert points(paste, "step_time") == [(13, 7.47, 2), (14, 0.58, 2)]
+    assert [value for _, value, _ in points(paste, "async_level")] == [1.0, 2.0]
+    assert [value for _, value, _ in points(paste, "Max. Off-Policy Level")] == [1.0, 0.0]
+
+
+def test_rollouts_without_advantage_are_counted_for_the_step_that_follows() -> None:
+    text = (
+        "00:26:38    INFO Detected 66/128 rollouts (gibberish=6, zero_advantage=60), enforced 60\n"
+        "00:26:38 SUCCESS Step 0 | Time: 2.74s | Reward: 0.25 | Async Level: 0 | Max. Off-Policy Level: 0\n"
+        "00:26:41 SUCCESS Step 1 | Time: 2.91s | Reward: 0.26 | Async Level: 1 | Max. Off-Policy Level: 0\n"
+    )
+    first, second = steps_in("prime_rl", text)
+    assert first.value("zero_advantage / rollouts") == 60 / 128
+    assert second.value("zero_advantage / rollouts") is None

@@ -15,6 +15,9 @@ TRAINER_STEP_KEY = TRAINER + "Time"
 ORCHESTRATOR_STEP_KEY = ORCHESTRATOR + "Time"
 FILE_STEP_KEY = "time/step"
 MFU_KEY = "perf/mfu"
+ZERO_ADVANTAGE_KEY = "zero_advantage / rollouts"
+"""Share of rollouts in groups whose rewards are all equal."""
+
 THROUGHPUT_KEY = TRAINER + "Throughput"
 
 _PERCENT = 0.01
@@ -26,6 +29,7 @@ SERIES: Mapping[str, Gauge] = {
     "Reward": Gauge(name="reward"),
     "reward/all/mean": Gauge(name="reward"),
     "reward/mean": Gauge(name="reward"),
+    ZERO_ADVANTAGE_KEY: Gauge(name="zero_std_frac"),
     "Entropy": Gauge(name="entropy"),
     "entropy/all/mean": Gauge(name="entropy"),
     "Truncation": Gauge(name="clipped_frac", scale=_PERCENT),

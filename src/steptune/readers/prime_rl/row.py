@@ -18,7 +18,7 @@ _OWN_SETTING = re.compile(
 
 ROW = FrameworkReader(
     name="prime_rl",
-    wanted=(b"SUCCESS Step", b" | Loss", b" | Reward", b"Off-Policy"),
+    wanted=(b"SUCCESS Step", b" | Loss", b" | Reward", b"Off-Policy", b"zero_advantage"),
     is_mark=is_mark,
     owns_key=lambda key: _OWN_KEY.match(key) is not None,
     owns_setting=lambda key: _OWN_SETTING.match(key) is not None,

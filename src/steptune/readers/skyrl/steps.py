@@ -130,6 +130,9 @@ class _Reader:
         told, self.told = self.told, None
         if told is None or told.is_empty():
             return
+        stated = told.readings.get("trainer/global_step")
+        if told.number is None and stated is not None and stated.value.is_integer():
+            told.number = int(stated.value)
         if self.finished is not None:
             if not _is_same(self.finished, told):
                 yield self._built(self.finished)

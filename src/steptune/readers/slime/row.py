@@ -22,7 +22,8 @@ _OWN_SETTING = re.compile(
 
 ROW = FrameworkReader(
     name="slime",
-    wanted=(b"perf/", b"rollout/", b"train/", b" s, p50 "),
+    wanted=(b"perf/", b"rollout/", b"train/"),
+    wanted_at_edges=(b" s, p50 ",),
     is_mark=is_mark,
     owns_key=lambda key: _OWN_KEY.match(key) is not None,
     owns_setting=lambda key: _OWN_SETTING.match(key) is not None,
