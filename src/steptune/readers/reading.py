@@ -29,6 +29,8 @@ class Gauge:
     """Canonical name of `core.paste.Series`."""
     scale: float = 1.0
     """Canonical unit = printed number x scale."""
+    is_derived: bool = False
+    """Whether a reader computed it, as a step time from the rate of a progress bar."""
 
 
 def _same_key(key: str) -> str:

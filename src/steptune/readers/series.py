@@ -98,8 +98,14 @@ def _series(
             step=step,
             value=reading.value * scale,
             line=reading.line,
-            status=status_of(name, reading.value * scale, card_gib=card_gib),
+            status=_as_read(status_of(name, reading.value * scale, card_gib=card_gib), gauge),
         )
         for step, reading in kept
     )
     return Series(name=name, key=key, points=points, path=path)
+
+
+def _as_read(status: ValueStatus, gauge: Gauge | None) -> ValueStatus:
+    """A plausible value is measured, unless a reader computed it."""
+    is_derived = gauge is not None and gauge.is_derived and status is ValueStatus.MEASURED
+    return ValueStatus.DERIVED if is_derived else status

@@ -9,6 +9,7 @@ from steptune.readers.formats.dict_repr import DictText, read_pairs
 from steptune.readers.formats.durations import parse_duration_s
 from steptune.readers.formats.pipes import read_fields
 from steptune.readers.formats.progress_bar import find_bars
+from steptune.readers.formats.table_names import timer_named
 from steptune.readers.formats.tables import table_cells
 from steptune.readers.lines import Line
 from steptune.readers.step import Dropped, Reading
@@ -139,3 +140,14 @@ def test_no_step_ever_holds_two_values_and_few_are_open(records: list[tuple[int,
 
 def test_a_rate_that_is_no_number_is_no_bar() -> None:
     assert list(find_bars("  1%|   | 3/200 [00:40<1:04:17, ..25s/it]")) == []
+
+
+def test_a_timer_is_known_by_its_short_name_and_a_whole_step_by_many() -> None:
+    keys = ["perf/rollout_time", "perf/actor_train_time"]
+
+    def named(name: str) -> str | None:
+        return timer_named(name, step_key="perf/step_time", keys=keys, prefix="perf/", suffix="_time")
+
+    assert named("`rollout`") == named("rollout_time") == named("perf/rollout_time") == "perf/rollout_time"
+    assert named("Total") == named("step time") == "perf/step_time"
+    assert named("misc") is None

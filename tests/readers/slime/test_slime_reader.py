@@ -1,8 +1,11 @@
+from pathlib import Path
+
 import pytest
 from fixture_steps import booked, paste_of, points, profile_in, steps_in, steps_of
 
 from steptune.core.estimate import Source
 from steptune.core.phase import Role, SpanKind
+from steptune.readers.read_paste import read_paste
 
 
 def test_one_step_is_merged_from_records_of_two_actors_and_two_wrappings() -> None:
@@ -106,3 +109,12 @@ def test_mean_times_of_a_samples_parts_are_of_no_step() -> None:
     paste = paste_of("slime_runs.txt")
     assert points(paste, "component_time/sandbox_provider_acquire/mean") == [(None, 129.35, 20)]
     assert points(paste, "component_time/sglang_generate_http_s/mean") == [(None, 16.28, 21)]
+
+
+def test_a_table_made_by_hand_is_a_step(tmp_path: Path) -> None:
+    log = tmp_path / "post.md"
+    rows = "| phase | time |\n|---|---|\n| rollout | 4m05s |\n| actor_train | 30s |\n| step | 5m |\n"
+    log.write_text("--rollout-num-gpus-per-engine 1 --sglang-mem-fraction-static 0.7\n" + rows, encoding="utf-8")
+    profile = profile_in(read_paste([log]))
+    assert (profile.framework, profile.step_time.value) == ("slime", 300.0)
+    assert booked(profile, Role.ROLLOUT)[("rollout", SpanKind.BUSY)] == 245.0

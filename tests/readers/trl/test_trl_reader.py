@@ -2,6 +2,7 @@ import pytest
 from fixture_steps import booked, paste_of, points, profile_in, steps_in, steps_of
 
 from steptune.core.estimate import Source
+from steptune.core.paste import ValueStatus
 from steptune.core.phase import Role, SpanKind
 from steptune.readers.facts import JobFacts
 from steptune.readers.trl.keys import normal_key
@@ -116,3 +117,9 @@ def test_an_evaluation_between_steps_is_no_step() -> None:
     paste = paste_of("trl_eval_between.txt")
     assert points(paste, "completion_mean") == [(None, 77.5, 2)]
     assert points(paste, "zero_std_frac") == [(None, 1.0, 5)]
+
+
+def test_a_step_time_from_a_bar_is_derived() -> None:
+    series = paste_of("trl_open_r1.txt").get_series("step_time")
+    assert series is not None
+    assert [point.status for point in series.points] == [ValueStatus.DERIVED]

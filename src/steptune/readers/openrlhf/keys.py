@@ -14,7 +14,7 @@ PREFIX = "timing/"
 
 SERIES: Mapping[str, Gauge] = {
     STEP_KEY: Gauge(name="step_time"),
-    BAR_KEY: Gauge(name="step_time"),
+    BAR_KEY: Gauge(name="step_time", is_derived=True),
     "rollout/reward_mean": Gauge(name="reward"),
     "reward": Gauge(name="reward"),
     "rollout/reward_std": Gauge(name="reward_std"),

@@ -31,6 +31,9 @@ WAIT_KEY = "timing/step_total less make_experience, ppo_train and broadcast"
 """What an asynchronous trainer waits for the queue (and spends on logging and checkpoints): no log prints it."""
 
 _WAIT = Timer(key=WAIT_KEY, phase=Phase.ROLLOUT, worker=Role.TRAINER, kind=SpanKind.EXPOSED_WAIT)
+TIMER_KEYS = (_GENERATION_KEY, *(timer.key for timer in _TRAINER))
+"""What a table made by hand may name."""
+
 _SUM_TOLERANCE_FRAC = 1e-3
 """Rounding of the sum of timers against the printed total."""
 

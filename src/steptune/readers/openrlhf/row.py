@@ -2,8 +2,9 @@
 
 import re
 
-from steptune.readers.openrlhf.keys import SERIES
-from steptune.readers.openrlhf.profile import to_reading
+from steptune.readers.formats.table_names import timer_named
+from steptune.readers.openrlhf.keys import SERIES, STEP_KEY
+from steptune.readers.openrlhf.profile import TIMER_KEYS, to_reading
 from steptune.readers.openrlhf.steps import is_mark, read_steps
 from steptune.readers.reading import FrameworkReader
 
@@ -28,6 +29,7 @@ ROW = FrameworkReader(
     to_reading=to_reading,
     step_mark="`Global step N: {... 'timing/step_total': ...}`",
     series=SERIES,
+    table_key=lambda name: timer_named(name, step_key=STEP_KEY, keys=TIMER_KEYS, prefix="timing/"),
     normal_key=lambda key: key.removeprefix("train/"),
     version=re.compile(r"\bopenrlhf(?:==|:\s?| version:? )v?(\d+\.\d+(?:\.\d+)?)", re.IGNORECASE),
     fact_needles=(b"OpenRLHF",),

@@ -29,7 +29,7 @@ SERIES: Mapping[str, Gauge] = {
     "Reward": Gauge(name="reward"),
     "reward/all/mean": Gauge(name="reward"),
     "reward/mean": Gauge(name="reward"),
-    ZERO_ADVANTAGE_KEY: Gauge(name="zero_std_frac"),
+    ZERO_ADVANTAGE_KEY: Gauge(name="zero_std_frac", is_derived=True),
     "Entropy": Gauge(name="entropy"),
     "entropy/all/mean": Gauge(name="entropy"),
     "Truncation": Gauge(name="clipped_frac", scale=_PERCENT),

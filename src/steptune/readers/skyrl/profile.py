@@ -42,6 +42,17 @@ _GENERATE = _timer("generate", Phase.ROLLOUT, Role.ROLLOUT)
 _WAIT = Timer(
     key="timing/wait_for_generation_buffer", phase=Phase.ROLLOUT, worker=Role.TRAINER, kind=SpanKind.EXPOSED_WAIT
 )
+TIMER_KEYS = tuple(
+    [
+        _GENERATE.key,
+        _WAIT.key,
+        _OUTER_TRAIN,
+        *(PREFIX + name for name in ("policy_train", "critic_train", "run_training")),
+    ]
+    + [timer.key for timer in _SHARED]
+)
+"""What a table made by hand may name."""
+
 _GENERATE_NOTE = "`timing/generate` holds environment steps and rewards too: SkyRL has no timer for them"
 _ASYNC_NOTE = "generation runs in the background: its capacity is not in this log, only what the trainer waits for"
 

@@ -2,9 +2,10 @@
 
 import re
 
+from steptune.readers.formats.table_names import timer_named
 from steptune.readers.reading import FrameworkReader
-from steptune.readers.skyrl.keys import SERIES
-from steptune.readers.skyrl.profile import to_reading
+from steptune.readers.skyrl.keys import SERIES, STEP_KEY
+from steptune.readers.skyrl.profile import TIMER_KEYS, to_reading
 from steptune.readers.skyrl.steps import is_mark, read_steps
 
 _OWN_KEY = re.compile(
@@ -40,6 +41,7 @@ ROW = FrameworkReader(
     to_reading=to_reading,
     step_mark="`'timing/step': '...'` of the console tracker, or `Finished: 'step', time cost: ...s`",
     series=SERIES,
+    table_key=lambda name: timer_named(name, step_key=STEP_KEY, keys=TIMER_KEYS, prefix="timing/"),
     version=re.compile(r"\bskyrl(?:[-_]train)?(?:==|:\s?| version:? )v?(\d+\.\d+(?:\.\d+)?)", re.IGNORECASE),
     fact_needles=(b"skyrl",),
 )

@@ -50,6 +50,9 @@ _PRINTED_WAIT = Timer(
 
 _OTHERS_IN_WAIT = ("perf/update_weights_time", "perf/sleep_time", "perf/wake_up_time", "perf/data_preprocess_time")
 _ROLLOUT = Timer(key=_ROLLOUT_KEY, phase=Phase.ROLLOUT, worker=Role.ROLLOUT)
+TIMER_KEYS = (_ROLLOUT_KEY, _WAIT_KEY, _WHOLE_TRAINING.key, *(timer.key for timer in _TRAINER))
+"""What a table made by hand may name."""
+
 _ASYNC_NOTE = "`rollout_time` runs beside training and is no part of the step: only the wait of the trainer is"
 _ALONE_NOTE = "the rollout manager's `rollout_time` is not in this log: of the rollout only the trainer's wait is known"
 _TOKENS_NOTE = (

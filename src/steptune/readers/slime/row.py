@@ -2,9 +2,10 @@
 
 import re
 
+from steptune.readers.formats.table_names import timer_named
 from steptune.readers.reading import FrameworkReader
-from steptune.readers.slime.keys import SERIES
-from steptune.readers.slime.profile import to_reading
+from steptune.readers.slime.keys import SERIES, STEP_KEY
+from steptune.readers.slime.profile import TIMER_KEYS, to_reading
 from steptune.readers.slime.steps import is_mark, read_steps
 
 _OWN_KEY = re.compile(
@@ -14,11 +15,12 @@ _OWN_KEY = re.compile(
     r"|train/(?:train_rollout_logprob_abs_diff|lr-pg_|tis|ois|pg_clipfrac)"
 )
 _OWN_SETTING = re.compile(
-    r"(?:num|rollout|sglang|over|use_(?:tis|dynamic_batch_size|rollout)|max_tokens_per_gpu|actor_num)[-_]"
-    r"(?:rollout|batch_size|max_response_len|temperature|num_gpus_per_engine|mem_fraction_static|sampling_batch_size"
-    r"|num_nodes|num_gpus_per_node|nodes|gpus_per_node|server_concurrency)$"
-    r"|(?:max[-_]tokens[-_]per[-_]gpu|use[-_]dynamic[-_]batch[-_]size|update[-_]weights[-_]interval|use[-_]tis)$"
+    r"rollout_(?:batch_size|max_(?:response|prompt|context)_len|temperature|num_gpus(?:_per_engine)?|function_path"
+    r"|global_dataset)|num_rollout|num_steps_per_rollout|over_sampling_batch_size|sglang_\w+|max_tokens_per_gpu"
+    r"|use_dynamic_batch_size|actor_num_(?:nodes|gpus_per_node)|update_weights_interval|use_tis|rm_type|hf_checkpoint"
+    r"|custom_(?:rm|generate_function)_path|dynamic_sampling_filter_path|debug_(?:rollout|train)_only|balance_data"
 )
+"""With underscores; a launch script has dashes."""
 
 ROW = FrameworkReader(
     name="slime",
@@ -26,11 +28,12 @@ ROW = FrameworkReader(
     wanted_at_edges=(b" s, p50 ",),
     is_mark=is_mark,
     owns_key=lambda key: _OWN_KEY.match(key) is not None,
-    owns_setting=lambda key: _OWN_SETTING.match(key) is not None,
+    owns_setting=lambda key: _OWN_SETTING.fullmatch(key.replace("-", "_")) is not None,
     read_steps=read_steps,
     to_reading=to_reading,
     step_mark="`perf N: {... 'perf/step_time': ...}` of the training actor",
     series=SERIES,
+    table_key=lambda name: timer_named(name, step_key=STEP_KEY, keys=TIMER_KEYS, prefix="perf/", suffix="_time"),
     version=re.compile(r"\b(?:slime|miles)(?:==|:\s?| version:? )v?(\d+\.\d+(?:\.\d+)?)", re.IGNORECASE),
     trainer=re.compile(r"python3?\s+(?:\S*/)?(train_async)\.py"),
     fact_needles=(b"slime==", b"miles==", b"train_async.py"),

@@ -24,7 +24,7 @@ BACKWARD_KEY = "bwd"
 
 SERIES: Mapping[str, Gauge] = {
     STEP_KEY: Gauge(name="step_time"),
-    BAR_KEY: Gauge(name="step_time"),
+    BAR_KEY: Gauge(name="step_time", is_derived=True),
     "reward": Gauge(name="reward"),
     "reward_std": Gauge(name="reward_std"),
     "frac_reward_zero_std": Gauge(name="zero_std_frac"),
