@@ -169,6 +169,21 @@ def test_every_key_that_is_advised_exists() -> None:
                 assert not known or key.startswith(passed_on) or normal_key(key) in known, (rule.name, key)
 
 
+@pytest.mark.parametrize(
+    ("frame", "phase"),
+    [
+        ('File "/x/site-packages/transformers/models/qwen3/modeling_qwen3.py", line 80, in forward', "forward"),
+        ('File "/x/site-packages/transformers/modeling_utils.py", line 4264, in from_pretrained', "load"),
+        ('File "/x/site-packages/vllm/model_executor/models/qwen3.py", line 80, in forward', "rollout"),
+        ('File "/x/site-packages/torch/distributed/distributed_c10d.py", line 9, in all_gather', "collective"),
+        ('File "/x/train.py", line 9, in main', "unknown"),
+    ],
+)
+def test_innermost_frames_alone_still_say_something(frame: str, phase: str, oom_paste: Any) -> None:
+    finding = only(memory_findings(oom_paste("torch.OutOfMemoryError: CUDA out of memory.", frames=(frame,))))
+    assert finding.code == f"oom/{phase}"
+
+
 def test_the_size_of_the_logits_is_worked_out(oom_paste: Any) -> None:
     # 4 x (1,024 + 4,096) tokens x 151,936 x 4 bytes = 11.6 GiB
     settings = {

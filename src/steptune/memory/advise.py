@@ -25,7 +25,7 @@ PHASE_WORDS = {
     "rollout": "while answers were generated",
     "logprob": "while log-probs were computed",
     "logits": "in the loss, on the logits",
-    "forward": "in the training forward pass",
+    "forward": "in a forward pass of the trained model",
     "backward": "in the backward pass",
     "optimizer": "in the optimizer step",
     "refit": "while weights were sent to the engine",
