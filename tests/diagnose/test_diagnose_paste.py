@@ -116,11 +116,19 @@ def test_shares_and_ceilings_are_parts_of_the_step(
         assert row.if_free is None or 0 <= row.if_free.value <= step_s
 
 
-@pytest.mark.parametrize("step_s", [0.0, -1.0, math.nan, math.inf])
+@pytest.mark.parametrize("step_s", [0.0, -1.0, math.nan, math.inf, 1e300])
 def test_a_step_without_a_time_claims_nothing(step_s: float) -> None:
     answer = diagnose_paste(paste(step({"rollout": 5.0, "train": 1.0}, step_s=step_s)))
     assert no_claim_about_speed(answer)
     assert answer.phases == ()
+    assert "implausible/step_time" in answer.codes()
+
+
+def test_a_number_with_a_lost_decimal_point_overflows_nothing() -> None:
+    huge = (series("reward", 1.8e305, 1.7e308, 1.7e308, 1.7e308), series("completion_mean", 300.0, 1e308))
+    answer = diagnose_paste(paste(step({"rollout": 5.0, "train": 1.0}), series=huge))
+    assert "rollout_bound" in answer.codes()
+    assert answer.paste.series == huge
 
 
 def test_an_answer_survives_the_way_through_json() -> None:

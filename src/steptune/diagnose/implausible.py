@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from steptune.core.finding import Evidence, Finding, FindingKind, Severity
-from steptune.core.paste import DeviceClaim, Note, Series, ValueStatus
+from steptune.core.paste import DeviceClaim, Note, Paste, Series, ValueStatus
 from steptune.core.profile import Profile, unattributed_frac
-from steptune.diagnose.job import Job, origin_of
+from steptune.diagnose.job import Job, has_possible_step, origin_of
 from steptune.diagnose.phase_ratio import phase_ratio
 from steptune.diagnose.renamed import renamed_metrics
 from steptune.diagnose.rounding import rounded_zeros
@@ -44,6 +44,14 @@ def finding(code: str, title: str, evidence: tuple[Evidence, ...], *, severity: 
     return Finding(
         code=f"implausible/{code}", kind=FindingKind.IMPLAUSIBLE, severity=severity, title=title, evidence=evidence
     )
+
+
+def impossible_step(paste: Paste) -> list[Finding]:
+    """Return a finding where the step time is zero, negative, not a number or beyond any job: nothing rests on it."""
+    if paste.profile is None or has_possible_step(paste.profile):
+        return []
+    title = f"A step time of {paste.profile.step_time.value:g} s cannot be: no share and no ceiling is taken from it"
+    return [finding("step_time", title, ())]
 
 
 def _mfu(job: Job) -> list[Finding]:

@@ -9,11 +9,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
-from steptune.core.paste import Paste, Series, Setting, effective
+from steptune.core.paste import Paste, Series, Setting, ValueStatus, effective
 from steptune.core.phase import Role
 from steptune.core.profile import Origin, Profile
 from steptune.published.declared import Concept, declared_keys, normal_key
 from steptune.published.runs import billions_in
+
+MAX_NUMBER = 1e30
+"""No metric is larger: such a number is damaged text (a lost decimal point), and sums of it overflow."""
+
+MAX_STEP_S = 1e9
+"""Thirty years: no step is longer."""
 
 
 @final
@@ -55,8 +61,29 @@ class Job:
 
 
 def read_job(paste: Paste) -> Job:
-    """Resolve the settings of ``paste``."""
-    return Job(paste=paste, settings={normal_key(key): s for key, s in effective(paste.settings).items()})
+    """Resolve the settings of ``paste`` and set aside numbers that no job has (see `MAX_NUMBER`, `MAX_STEP_S`)."""
+    possible = paste.model_copy(
+        update={
+            "series": tuple(_possible(series) for series in paste.series),
+            "profile": paste.profile if paste.profile is not None and has_possible_step(paste.profile) else None,
+        }
+    )
+    return Job(paste=possible, settings={normal_key(key): s for key, s in effective(paste.settings).items()})
+
+
+def has_possible_step(profile: Profile) -> bool:
+    """Return whether the step time is above zero and below `MAX_STEP_S`."""
+    return 0 < profile.step_time.value <= MAX_STEP_S
+
+
+def _possible(series: Series) -> Series:
+    if not any(MAX_NUMBER < abs(point.value) < math.inf for point in series.points):
+        return series
+    points = [
+        p.model_copy(update={"status": ValueStatus.IMPLAUSIBLE}) if MAX_NUMBER < abs(p.value) < math.inf else p
+        for p in series.points
+    ]
+    return series.model_copy(update={"points": tuple(points)})
 
 
 def origin_of(series: Series, index: int = -1) -> Origin:

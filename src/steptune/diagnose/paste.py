@@ -11,7 +11,7 @@ from steptune.diagnose.bottleneck_findings import bottleneck_finding
 from steptune.diagnose.cannot_help import cannot_help
 from steptune.diagnose.causes import causes
 from steptune.diagnose.health import health
-from steptune.diagnose.implausible import implausible
+from steptune.diagnose.implausible import implausible, impossible_step
 from steptune.diagnose.job import Job, read_job
 from steptune.diagnose.mismatch import mismatch
 from steptune.diagnose.neighbours import neighbours
@@ -23,19 +23,19 @@ from steptune.diagnose.table_findings import table_findings
 def diagnose_paste(paste: Paste) -> Diagnosis:
     """Return everything that can be said of ``paste`` without its configuration's faults and its memory's errors."""
     job = read_job(paste)
-    refusals = no_claims(job)
+    refusals = [*no_claims(job), *impossible_step(paste)]
     is_settled = all(finding.code != "ramp_up" for finding in refusals)
     found = causes(job) if is_settled else ()
     known = [bottleneck for cause in found if (bottleneck := cause.bottleneck()) is not None]
     findings = [*(bottleneck_finding(job, cause, found) for cause in found), *_others(job), *refusals]
     return Diagnosis(
         paste=paste,
-        phases=phase_table(paste.profile) if paste.profile else (),
+        phases=phase_table(job.profile) if job.profile else (),
         bottlenecks=tuple(known),
         findings=tuple(sorted(findings, key=_rank)),
-        cannot_help=cannot_help(paste.profile) if paste.profile and is_settled else (),
+        cannot_help=cannot_help(job.profile) if job.profile and is_settled else (),
         neighbours=neighbours(job),
-        switch_on=switch_on(paste),
+        switch_on=switch_on(job.paste),
     )
 
 
