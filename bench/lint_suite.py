@@ -19,6 +19,7 @@ from typing import Any
 from steptune.core.finding import Finding, Severity
 from steptune.core.paste import Paste
 from steptune.lint.check import lint
+from steptune.readers.config.files import read_config_path
 from steptune.readers.read_paste import read_paste
 
 PATTERNS = {
@@ -62,10 +63,10 @@ class Snapshot:
 
 
 def read(snapshot: Snapshot, path: Path) -> tuple[Paste, bool]:
-    """Return what ``steptune lint`` would read, and whether it found out which framework this is."""
-    paste = read_paste([path])
-    is_detected = paste.framework == snapshot.framework
-    return paste.model_copy(update={"framework": snapshot.framework}), is_detected
+    """Return one configuration with its parents, and whether it tells by itself which framework it is for."""
+    settings = read_config_path(path).settings
+    paste = Paste(paths=(str(path),), framework=snapshot.framework, settings=settings)
+    return paste, read_paste([path]).framework == snapshot.framework
 
 
 def run(snapshot: Snapshot, explained: dict[tuple[str, str], str]) -> dict[str, Any]:

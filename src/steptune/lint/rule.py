@@ -99,6 +99,13 @@ class Renamed(Record):
     keys: dict[str, str]
 
 
+class Changed(Record):
+    """Fires once when set keys are in the published table of changes with one of ``kinds``."""
+
+    kind: Literal["changed"] = "changed"
+    kinds: tuple[str, ...] = ("renamed", "removed", "deprecated")
+
+
 class DebugSwitch(Record):
     """Fires for each environment variable that has one of the values listed for it."""
 
@@ -137,6 +144,7 @@ Check = Annotated[
     | Ignored
     | Missing
     | Renamed
+    | Changed
     | DebugSwitch
     | Misspelt
     | Repeated

@@ -59,7 +59,7 @@ class View:
         """Return ``paste``'s configuration under the names of ``rules``."""
         return cls(
             names=rules.names,
-            settings=effective(s.model_copy(update={"key": spelling(s.key)}) for s in paste.settings),
+            settings=effective(_normal(setting) for setting in paste.settings),
             written=paste.settings,
             framework=paste.framework or rules.framework,
             device_count=paste.devices.count if paste.devices else None,
@@ -121,13 +121,23 @@ class View:
     def _fact(self, name: str) -> Evidence | None:
         setting = self.setting(name)
         if setting is not None:
-            return Evidence(text=f"{setting.key}={setting.text}", origin=setting.origin)
+            is_computed = setting.is_resolved and "${" in setting.text
+            said = f"{setting.value} ({setting.text})" if is_computed else setting.text
+            return Evidence(text=f"{setting.key}={said}", origin=setting.origin)
         value = self.value(name)
         if value is None:
             return None
         known = self.names.get(name)
         key = known.keys[0] if known and known.keys else name
         return Evidence(text=_stated.get(name, f"{key} is not set: default {{}}").format(value))
+
+
+def _normal(setting: Setting) -> Setting:
+    """Return the setting under its comparable key; an expression in code is no value."""
+    is_expression = setting.layer == "code" and setting.value == setting.text and not setting.text.isidentifier()
+    return setting.model_copy(
+        update={"key": spelling(setting.key), "is_resolved": setting.is_resolved and not is_expression}
+    )
 
 
 _stated = {DEVICES: "{} devices, as the log says", VERSION: "version {} (1000 x major + minor)"}

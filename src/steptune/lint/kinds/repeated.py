@@ -1,7 +1,7 @@
 """One key written twice: the last one counts, and nobody is told.
 
 Only where a repetition is no form of speech: dotted overrides, and flags of frameworks that have nothing else. A
-script may start several programs with an option of the same name, and code may branch.
+script may start several programs with an option of the same name, and what an undecided branch sets is unresolved.
 """
 
 from steptune.core.finding import Evidence
@@ -18,14 +18,14 @@ def hits(check: Repeated, view: View) -> tuple[Hit, ...]:
     """Return one hit per key that one file sets twice in one layer to different values."""
     del check
     places: dict[tuple[str, str, str], list[Setting]] = {}
-    for setting in view.written:
+    for setting in (s for s in view.written if s.is_resolved):
         places.setdefault((spelling(setting.key), setting.layer, setting.origin.path), []).append(setting)
     return tuple(_hit(same) for same in places.values() if _is_fault(same, view.framework))
 
 
 def _is_fault(same: list[Setting], framework: str) -> bool:
     is_key = "." in same[0].key or framework in FLAG_FRAMEWORKS
-    return is_key and same[0].layer == "override" and len({s.text for s in same}) > 1
+    return is_key and same[0].layer == "override" and any(s.value != same[0].value for s in same)
 
 
 def _hit(same: list[Setting]) -> Hit:

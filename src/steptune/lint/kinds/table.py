@@ -6,6 +6,7 @@ from steptune.lint.hit import Hit
 from steptune.lint.kinds import (
     allocation,
     at_most,
+    changed,
     debug_switch,
     divides,
     equal,
@@ -23,6 +24,7 @@ from steptune.lint.view import View
 KINDS: dict[str, Callable[..., tuple[Hit, ...]]] = {
     "allocation": allocation.hits,
     "at_most": at_most.hits,
+    "changed": changed.hits,
     "debug_switch": debug_switch.hits,
     "divides": divides.hits,
     "equal": equal.hits,

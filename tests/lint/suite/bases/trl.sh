@@ -5,7 +5,6 @@ trl grpo \
     --per_device_train_batch_size 8 \
     --gradient_accumulation_steps 4 \
     --num_generations 8 \
-    --max_prompt_length 512 \
     --max_completion_length 1024 \
     --learning_rate 1.0e-6 \
     --bf16 true \
