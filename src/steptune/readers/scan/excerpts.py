@@ -76,6 +76,7 @@ LONE_AT_EDGES = (
     b"time cost: ",
     b"time (ms)",
     b"ray::",
+    b"+",
 )
 """Literals of lines that are worth it at the beginning, where the job is set up, and at the end, where it fails:
 one more literal costs every megabyte 0.6 ms."""
@@ -119,6 +120,8 @@ _KINDS: tuple[tuple[ExcerptKind, re.Pattern[str]], ...] = (
         re.compile(
             r"^\s*export \w+=|os\.environ\[|[Ss]av(?:ed|ing) (?:model )?checkpoint|\.distcp\b|[Ll]oaded checkpoint"
             r"|time cost: [\d.]+s|time \(ms\) \|"
+            # the heading of one run among several: `fp8+--router-policy cache_aware`
+            r"|^[A-Za-z][\w.]{0,40}(?: ?\+ ?(?:--)?[A-Za-z][\w.-]{0,40}(?:[ =][\w.-]{1,40})?){1,4}:?$"
         ),
     ),
 )
