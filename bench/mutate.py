@@ -13,6 +13,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from types import FrameType
@@ -35,6 +36,13 @@ POSTS = (TESTS / "pasted" / "fixtures", TESTS / "readers" / "fixtures")
 
 LIMIT_S = 10.0
 """Seconds after which a case counts as hung; a usual one takes a hundredth of that."""
+
+NAMES = (
+    *("post.txt",) * 6,
+    *("post.log", "run.sh", "job.yaml", "job.toml", "job.json", "metrics.jsonl", "history.csv", "train.py"),
+    "events.out.tfevents.1700000000.host",
+)
+"""File names a post may get: what it is called must not decide what it is."""
 
 COMPARE_EVERY = 10
 """Every so many cases the mutated post is also compared with a whole one."""
@@ -117,20 +125,21 @@ def timed(check: Callable[[], list[str]]) -> list[str]:
 def run_cases(cases: Sequence[int], seed: int, folder: Path, keep: Path | None = None) -> dict[int, list[str]]:
     """Run the numbered cases of ``seed`` with files in ``folder``; return what failed, by case."""
     posts = load_posts()
-    path, whole = folder / "post.txt", folder / "whole.txt"
+    whole = folder / "whole.txt"
     failed: dict[int, list[str]] = {}
     for case in cases:
         chance = Random(f"{seed}/{case}")
         data, names = mutate(posts, chance)
+        path = folder / chance.choice(NAMES)
         path.write_bytes(data)
-        found = timed(lambda: check_answer(path))
+        found = timed(partial(check_answer, path))
         if case % COMPARE_EVERY == 0:
             whole.write_bytes(chance.choice(posts))
-            found += timed(lambda: check_comparison(path, whole))
+            found += timed(partial(check_comparison, path, whole))
         if found:
-            failed[case] = [f"{' + '.join(names)}: {problem}" for problem in found]
+            failed[case] = [f"{path.name}, {' + '.join(names)}: {problem}" for problem in found]
         if keep is not None and (found or len(cases) == 1):
-            (keep / f"case-{seed}-{case}.txt").write_bytes(data)
+            (keep / f"case-{seed}-{case}-{path.name}").write_bytes(data)
     return failed
 
 
