@@ -278,14 +278,36 @@ def test_two_phases_that_fail_are_two_findings(oom_paste: Any) -> None:
     assert {finding.code for finding in memory_findings(both)} == {"oom/backward", "oom/wake_up"}
 
 
-def test_a_kill_is_not_told_as_a_fact_where_a_device_failed(oom_paste: Any) -> None:
-    kill = (
-        "Worker exit detail: (1) The process is killed by SIGKILL by OOM killer due to high memory usage. (2) ray stop"
-    )
-    both = oom_paste(kill, TEXT.format(reserved=1.0), frames=BACKWARD_FRAMES)
+LOST = (
+    "Worker unexpectedly exits with a connection error code 2. End of file. There are some potential root causes. "
+    "(1) The process is killed by SIGKILL by OOM killer due to high memory usage. (2) ray stop --force is called."
+)
+"""https://github.com/verl-project/verl/issues/472"""
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "severity"),
+    [
+        ("Main process exited with code 137", "oom/host", Severity.WARNING),
+        ("exitcode  : -9 (pid: 620208)", "oom/host", Severity.WARNING),
+        ("CalledProcessError: died with <Signals.SIGKILL: 9>.", "oom/host", Severity.WARNING),
+        (LOST, "memory/worker_lost", Severity.INFO),
+    ],
+)
+def test_a_kill_without_a_cause_is_told_as_such(text: str, code: str, severity: Severity, oom_paste: Any) -> None:
+    finding = only(memory_findings(oom_paste(text, kind=ExcerptKind.ERROR)))
+    assert (finding.code, finding.severity) == (code, severity)
+    assert finding.remedies
+
+
+@pytest.mark.parametrize("text", ["exited with code 1", "exit code: 0", "exitcode: -11 (SIGSEGV)", "code 1370"])
+def test_other_exits_are_not_about_memory(text: str, oom_paste: Any) -> None:
+    assert memory_findings(oom_paste(text, kind=ExcerptKind.ERROR)) == ()
+
+
+def test_a_kill_is_not_told_where_a_device_failed(oom_paste: Any) -> None:
+    both = oom_paste("exit code 137", LOST, TEXT.format(reserved=1.0), frames=BACKWARD_FRAMES)
     assert {finding.code for finding in memory_findings(both)} == {"oom/backward"}
-    alone = only(memory_findings(oom_paste(kill)))
-    assert (alone.code, alone.severity) == ("oom/host", Severity.WARNING)
 
 
 def test_the_memory_savers_message_is_no_crash(oom_paste: Any) -> None:

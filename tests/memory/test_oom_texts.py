@@ -26,7 +26,7 @@ def test_a_real_text_names_its_phase(case: dict[str, Any], oom_paste: Any) -> No
     (finding,) = memory_findings(paste)
     assert finding.code == f"oom/{case['phase']}"
     assert finding.kind is FindingKind.MEMORY
-    assert finding.severity is (Severity.FAULT if case.get("is_sure", True) else Severity.WARNING)
+    assert finding.severity is Severity.FAULT
     assert finding.evidence[0].origin == paste.excerpts[0].origin
 
 

@@ -4,7 +4,7 @@ Messages that look fatal and are not (`memory/non_fatal`), memory that grows bef
 (`memory/after_sleep_growth`) and a share that the framework did not keep (`memory/override`) are findings of their own.
 """
 
-from steptune.core.finding import Evidence, Finding, FindingKind, Severity
+from steptune.core.finding import Evidence, Finding, FindingKind, Remedy, Severity
 from steptune.core.paste import Paste
 from steptune.memory.classify import Failure, Told, failures, read_told
 from steptune.memory.figures import Figures
@@ -40,7 +40,7 @@ PHASE_WORDS = {
 
 
 MAYBE_KILLED = "A process was killed; too little host memory is the most frequent cause, the text does not prove it"
-"""Ray names the kernel's out-of-memory killer among three possible causes of every lost worker."""
+"""Signal 9 is what the kernel sends when memory runs out, and what a person or a scheduler sends too."""
 
 
 def memory_findings(paste: Paste) -> tuple[Finding, ...]:
@@ -58,7 +58,8 @@ def memory_findings(paste: Paste) -> tuple[Finding, ...]:
         not_monotone_finding(paste),
         _non_fatal(told),
     ]
-    return tuple(finding for finding in found if finding is not None)
+    known = [finding for finding in found if finding is not None]
+    return tuple(known or _lost(told))
 
 
 def _failure_finding(failure: Failure, view: View, history: tuple[Evidence, ...]) -> Finding:
@@ -125,6 +126,29 @@ def _in_pieces(figures: Figures) -> str | None:
     if figures.needed_gib is None or figures.free_gib is None or figures.free_gib < figures.needed_gib:
         return None
     return "more was free than needed: it is in pieces, or a limit of the process or the driver holds"
+
+
+def _lost(told: list[Told]) -> list[Finding]:
+    """Ray names three possible causes of every lost worker; the message is a finding only where nothing else is."""
+    lost = [one for one in told if one.meaning == "lost"]
+    if not lost:
+        return []
+    return [
+        Finding(
+            code="memory/worker_lost",
+            kind=FindingKind.MEMORY,
+            severity=Severity.INFO,
+            title="A worker died and its message knows no cause: host memory is one of three that Ray always names",
+            evidence=(Evidence(text=_short(lost[0].excerpt.text), origin=lost[0].excerpt.origin),),
+            remedies=(
+                Remedy(
+                    text="Look for the cause on that node: `ray logs raylet.out` (memory pressure), `dmesg` (the "
+                    "kernel's killer), and the worker's own log (a crash)",
+                    source="https://docs.ray.io/en/latest/ray-core/scheduling/ray-oom-prevention.html",
+                ),
+            ),
+        )
+    ]
 
 
 def _part(name: str, gib: float | None) -> str | None:

@@ -1,6 +1,6 @@
 """The numbers inside an out-of-memory text: needed, free, capacity, reserved but unallocated.
 
-The surprise: one message has three generations of wording (torch before 2.1, torch since, and the Ascend port of
+The surprise: one message has several wordings (torch before 2.1, torch since, its other allocator, Ascend's port of
 the old one), and the free memory it states is after the allocator has already given its cache back.
 """
 
@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import final
 
-_SIZE = r"(-?\d+(?:\.\d+)?) ?(bytes|[KMGT]i?B)"
+_SIZE = r"(\d+(?:\.\d+)?) ?(bytes|[KMGT]i?B)"
 _UNIT_GIB = {"bytes": 2.0**-30, "K": 2.0**-20, "M": 2.0**-10, "G": 1.0, "T": 2.0**10}
 
 _NEEDED = re.compile(rf"[Tt]ried to allocate {_SIZE}")
@@ -27,6 +27,11 @@ _KV = re.compile(
 )
 _KV_FITS = re.compile(r"estimated maximum model length is (\d+)")
 _KV_TOKENS = re.compile(r"max seq len \((\d+)\) is larger than the maximum number of tokens[\s\S]*?\((\d+)\)")
+_ASYNC = re.compile(
+    rf"Currently allocated\s*: {_SIZE} Requested\s*: {_SIZE} Device limit\s*: {_SIZE} Free \(according to CUDA\)\s*"
+    rf": {_SIZE}"
+)
+"""The wording of torch's other allocator, cudaMallocAsync."""
 _NODE = re.compile(r"was running was ([\d.]+)GB / ([\d.]+)GB")
 
 
@@ -80,6 +85,13 @@ def read_figures(text: str) -> Figures:
         return Figures(sequence_tokens=int(tokens[1]), fitting_tokens=int(tokens[2]))
     if (node := _NODE.search(flat)) is not None:
         return Figures(allocated_gib=float(node[1]), capacity_gib=float(node[2]))
+    if (plain := _ASYNC.search(flat)) is not None:
+        return Figures(
+            allocated_gib=_gib(plain[1], plain[2]),
+            needed_gib=_gib(plain[3], plain[4]),
+            capacity_gib=_gib(plain[5], plain[6]),
+            free_gib=_gib(plain[7], plain[8]),
+        )
     return _allocator_figures(flat)
 
 
