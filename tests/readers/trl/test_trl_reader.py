@@ -123,3 +123,13 @@ def test_a_step_time_from_a_bar_is_derived() -> None:
     series = paste_of("trl_open_r1.txt").get_series("step_time")
     assert series is not None
     assert [point.status for point in series.points] == [ValueStatus.DERIVED]
+
+
+def test_ms_swift_states_the_steps_number_and_a_mean_speed() -> None:
+    paste = paste_of("trl_swift.txt")
+    assert paste.framework == "trl"
+    assert points(paste, "completion_mean") == [(1, 2067.25, 2), (2, 2774.125, 3)]
+    assert points(paste, "1 / train_speed(iter/s)")[0] == (1, pytest.approx(1 / 0.010467), 2)
+    assert points(paste, "s/it") == [(1, 418.21, 4)]
+    assert [value for _, value, _ in points(paste, "zero_std_frac")] == [1.0, 1.0]
+    assert paste.profile is None

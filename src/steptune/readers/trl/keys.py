@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 
 from steptune.readers.reading import Gauge
+from steptune.readers.trl.swift import MEAN_STEP_KEY
 
 STEP_KEY = "step_time"
 """Seconds of the `training_step` calls of one optimizer step, generation included; without optimizer step, data loading
@@ -25,14 +26,17 @@ BACKWARD_KEY = "bwd"
 SERIES: Mapping[str, Gauge] = {
     STEP_KEY: Gauge(name="step_time"),
     BAR_KEY: Gauge(name="step_time", is_derived=True),
+    MEAN_STEP_KEY: Gauge(name="step_time", is_derived=True),
     "reward": Gauge(name="reward"),
     "reward_std": Gauge(name="reward_std"),
     "frac_reward_zero_std": Gauge(name="zero_std_frac"),
     "entropy": Gauge(name="entropy"),
+    "entropy/mean": Gauge(name="entropy"),
     "completions/mean_length": Gauge(name="completion_mean"),
     "completion_length": Gauge(name="completion_mean"),
     "completions/max_length": Gauge(name="completion_max"),
     "completions/clipped_ratio": Gauge(name="clipped_frac"),
+    "response_clip_ratio": Gauge(name="clipped_frac"),
     "grad_norm": Gauge(name="grad_norm"),
     "loss": Gauge(name="loss"),
     "kl": Gauge(name="kl_ref"),

@@ -20,6 +20,7 @@ from steptune.readers.lines import Line, NumberedLine, clean_lines
 from steptune.readers.step import Dropped, Reading, StepBuilder, StepRecord
 from steptune.readers.trl.keys import BAR_KEY, FORWARD_KEY
 from steptune.readers.trl.notebook import read_header, read_progress, read_row
+from steptune.readers.trl.swift import mean_step, stated_number
 
 _DICT = re.compile(r"\{'(?:loss|reward|num_tokens|completion_length|completions/|rewards/)")
 _MARK = re.compile(
@@ -30,6 +31,9 @@ _DEEPSPEED = re.compile(r"time \(ms\)(?= \| fwd: )")
 _DEEPSPEED_TIMER = re.compile(r"\| (?P<key>fwd|bwd|bwd_inner|bwd_allreduce|step): (?P<ms>\d+\.\d+)(?=\s|$)")
 _SUMMARY_KEYS = ("train_runtime", "eval_loss", "eval_runtime", "eval_reward")
 """Dicts with one of these are of the whole run or of an evaluation."""
+
+_LABELS = ("", "Train")
+"""How the bar of the run is called, by Hugging Face's trainer and by ms-swift's."""
 
 _MS_PER_S = 1000.0
 
@@ -104,7 +108,7 @@ class _Reader:
 
     def _advance(self, bar: Bar, line: Line) -> Iterator[StepRecord]:
         is_redrawn = self.step.number is None and not self.step.is_empty()
-        if bar.label or bar.done == 0 or (not is_redrawn and self.total not in (None, bar.total)):
+        if bar.label not in _LABELS or bar.done == 0 or (not is_redrawn and self.total not in (None, bar.total)):
             return
         if not is_redrawn and self.step.number != bar.done:
             yield from self._turn()
@@ -125,7 +129,9 @@ class _Reader:
             return
         if self.has_metrics:
             yield from self._turn()
-        add(self.step, found)
+        number = None if record is None else stated_number(record.text)
+        self.step.number = number if number is not None else self.step.number
+        add(self.step, [*found, *mean_step(found)])
         self.has_metrics = True
 
     def _turn(self) -> Iterator[StepRecord]:

@@ -1,0 +1,31 @@
+"""What ms-swift, which drives TRL's trainers too, adds to the dict: the step's number and the speed of the run.
+
+`train_speed(iter/s)` is steps over seconds since the run began, loading and warm-up included (modelscope/ms-swift,
+swift/trainers): its inverse is the mean step so far, not the step. `memory(GiB)` may add up a process's devices.
+"""
+
+import re
+from collections.abc import Iterable
+
+from steptune.readers.step import Dropped, Reading
+
+SPEED_KEY = "train_speed(iter/s)"
+MEAN_STEP_KEY = "1 / train_speed(iter/s)"
+"""Mean seconds per step since the run began."""
+
+_STEP = re.compile(r"'global_step/max_steps': '(?P<number>\d{1,9})/\d+'")
+
+
+def stated_number(text: str) -> int | None:
+    """Return the step that a record says it is of."""
+    found = _STEP.search(text)
+    return None if found is None else int(found["number"])
+
+
+def mean_step(found: Iterable[Reading | Dropped]) -> list[Reading]:
+    """Return the mean step time of the run so far, where the speed is stated."""
+    return [
+        Reading(key=MEAN_STEP_KEY, value=1 / item.value, text=f"1 / {item.text}", line=item.line)
+        for item in found
+        if isinstance(item, Reading) and item.key == SPEED_KEY and item.value > 0
+    ]
