@@ -129,19 +129,22 @@ def class_facts(classes: dict[str, Source], name: str, prefix: str = "", depth: 
     for field, annotation, default in source.fields:
         key = f"{prefix}.{field}" if prefix else field
         inner = [n for n in dict.fromkeys(re.findall(r"\w+", annotation)) if n in classes and n != name]
+        is_section = bool(inner) and default in ("", "...") and not _is_optional(annotation)
         if field == "=":
             key = prefix
-        elif not inner or default not in ("", "...", "None"):
+        elif not is_section or _is_container(annotation):
             written = "" if default.removesuffix("()") in inner else default
             yield Fact(key=key, type=_short(annotation), default=_short(written), root=source.root, path=source.path)
-        elif not any(classes[n].fields for n in inner) or "None" in annotation or _is_container(annotation):
-            yield Fact(key=key, type=_short(annotation), default=_short(default), root=source.root, path=source.path)
         if not _is_container(annotation):
             for child in inner:
                 yield from class_facts(classes, child, key, depth + 1)
     for base in source.bases:
         if base != name:
             yield from class_facts(classes, base, prefix, depth + 1)
+
+
+def _is_optional(annotation: str) -> bool:
+    return "None" in annotation or "Optional" in annotation
 
 
 def _is_container(annotation: str) -> bool:

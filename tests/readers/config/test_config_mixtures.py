@@ -138,22 +138,24 @@ def test_any_text_gives_settings_or_nothing(text: str) -> None:
 
 def test_the_overrides_of_a_failed_job_are_read_across_wrapped_lines() -> None:
     text = (
-        "2025-07-31T08:28:47.9Z Error executing job with overrides: ['data.n=512', 'data.f=[/a,/b]', 'a.micro_batch_siz\n"
+        "2025-07-31T08:28:47.9Z Error executing job with overrides: ['data.n=5', 'data.f=[/a,/b]', 'a.batch_siz\n"
         "e_per_gpu=2', '+a.kl=True']\nTraceback (most recent call last):\nseed_everything: true"
     )
     assert [(s.key, s.value, s.prefix, s.origin.line) for s in settings_of(text) if "." in s.key] == [
-        ("data.n", 512, "", 1),
+        ("data.n", 5, "", 1),
         ("data.f", ("/a", "/b"), "", 1),
-        ("a.micro_batch_size_per_gpu", 2, "", 1),
+        ("a.batch_size_per_gpu", 2, "", 1),
         ("a.kl", True, "+", 2),
     ]
 
 
 def test_quote_marks_and_inline_code_of_an_issue_are_taken_off() -> None:
-    text = "> num_processes: 7\nbf16: true\nkwargs:\n  reentrant: false\n\n`python3 -m verl.trainer.main_ppo \\\n  a.b=1`"
+    text = (
+        "> num_processes: 7\nbf16: true\nkwargs:\n  reentrant: false\n\n`python3 -m verl.trainer.main_ppo \\\n  a.b=1`"
+    )
     assert values_in(text) == {"num_processes": 7, "bf16": True, "kwargs.reentrant": False, "a.b": 1}
 
 
 def test_a_logged_configuration_in_json_is_unwrapped() -> None:
-    text = '{\n  "_wandb": {\n    "value": {"m": []}\n  },\n  "cluster": {\n    "value": {\n      "num_nodes": 4\n    }\n  }\n}'
+    text = '{\n  "_wandb": {\n    "value": {"m": []}\n  },\n  "cluster": {\n    "value": {"num_nodes": 4}\n  }\n}'
     assert values_in(text) == {"cluster.num_nodes": 4}

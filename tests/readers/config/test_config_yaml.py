@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from config_texts import one, settings_of, values_in
+from config_texts import notes_of, one, settings_of, values_in
 
 from steptune.readers.config.files import read_config_file, read_config_path
 from steptune.readers.config.tree import Map, flatten
@@ -103,6 +103,21 @@ def test_a_missing_parent_is_noted_and_stays_unresolved(tmp_path: Path) -> None:
     reading = read_config_path(child)
     assert [(s.key, s.is_resolved) for s in reading.settings] == [("defaults", False), ("grpo.n", True)]
     assert "../base.yaml" in reading.notes[0].text
+
+
+def test_the_parents_of_a_pasted_yaml_are_unresolved() -> None:
+    text = "defaults: ../grpo_math_1B.yaml\ngrpo:\n  n: 8"
+    assert [(s.key, s.value, s.is_resolved) for s in settings_of(text)] == [
+        ("defaults", "../grpo_math_1B.yaml", False),
+        ("grpo.n", 8, True),
+    ]
+    assert "../grpo_math_1B.yaml" in notes_of(text)[0]
+
+
+def test_a_reading_names_the_other_files_it_holds(tmp_path: Path) -> None:
+    (tmp_path / "base.yaml").write_text("a: 1\n")
+    (tmp_path / "child.yaml").write_text("defaults: base.yaml\nb: 2\n")
+    assert read_config_path(tmp_path / "child.yaml").files == (str(tmp_path / "base.yaml"),)
 
 
 def test_a_file_that_is_its_own_parent_ends(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ launch script, is read as the mixture it is.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from steptune.core.paste import Setting
@@ -22,8 +23,15 @@ from steptune.readers.config.yaml_text import NumberedLine
 MAX_BYTES = 8_000_000
 """Largest file that is taken whole as one configuration; anything larger is a log."""
 
+_ENDINGS = frozenset({".sh", ".bash", ".slurm", ".sbatch", ".env", ".yaml", ".yml", ".toml", ".json", ".py"})
+
 _LOG_KEYS = ("log_history", "best_metric")
 """Keys of a `trainer_state.json`, which holds measurements."""
+
+
+def is_config_file(path: Path) -> bool:
+    """Whether a file's ending promises a configuration, so that `read_config_path` should read it whole."""
+    return path.suffix.lower() in _ENDINGS
 
 
 def read_config_file(path: Path) -> tuple[Setting, ...]:
@@ -49,7 +57,7 @@ def read_config_path(path: Path) -> ConfigReading:
         reading = None
     if reading is None:
         return read_config(lines, str(path))
-    return ConfigReading(settings=resolve(reading.settings), notes=reading.notes)
+    return replace(reading, settings=resolve(reading.settings))
 
 
 def _by_ending(path: Path, lines: Sequence[NumberedLine]) -> ConfigReading | None:
@@ -75,22 +83,24 @@ def _by_ending(path: Path, lines: Sequence[NumberedLine]) -> ConfigReading | Non
 def _read_yaml_file(path: Path) -> ConfigReading:
     composition = Composition(roots=[path.parent])
     placed = composition.compose(path.resolve())
-    own, shown = str(path.resolve()), str(path)
-    settings: list[Setting] = []
-    for item in (*composition.missing, *placed):
-        is_missing = item in composition.missing
-        settings.append(
-            make_setting(
-                key=item.entry.key,
-                value=item.entry.value,
-                text=item.entry.text,
-                layer="file",
-                path=shown if item.path == own else item.path,
-                line=item.entry.line,
-                is_resolved=not is_missing and "${" not in item.entry.text,
-            )
+    own = str(path.resolve())
+    settings = (
+        make_setting(
+            key=item.entry.key,
+            value=item.entry.value,
+            text=item.entry.text,
+            layer="file",
+            path=str(path) if item.path == own else item.path,
+            line=item.entry.line,
+            is_resolved="${" not in item.entry.text,
         )
-    return ConfigReading(settings=tuple(settings), notes=tuple(composition.notes))
+        for item in placed
+    )
+    return ConfigReading(
+        settings=(*composition.missing, *settings),
+        notes=tuple(composition.notes),
+        files=tuple(str(file) for file in composition.files if str(file) != own),
+    )
 
 
 def _read_json(lines: Sequence[NumberedLine], name: str) -> ConfigReading | None:

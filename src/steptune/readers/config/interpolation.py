@@ -19,6 +19,9 @@ MAX_NESTING = 12
 MAX_SUBTREE = 500
 """Settings one reference may stand for."""
 
+MAX_COPIES = 2_000
+"""Settings all references to mappings together may add."""
+
 _WHOLE = re.compile(r"\$\{(?P<key>[\w.]+)\}")
 
 _ARITHMETIC: dict[str, Callable[[float, float], float]] = {
@@ -40,7 +43,10 @@ def resolve(settings: Sequence[Setting]) -> tuple[Setting, ...]:
     """Return the settings with every interpolation replaced whose target is known; the others stay unresolved."""
     if all("${" not in setting.text for setting in settings):
         return tuple(settings)
-    spelt_out = [copy for setting in settings for copy in _with_subtree(setting, settings)]
+    spelt_out: list[Setting] = []
+    for setting in settings:
+        is_small = len(spelt_out) < len(settings) + MAX_COPIES
+        spelt_out += _with_subtree(setting, settings) if is_small else [setting]
     resolver = _Resolver(effective(spelt_out))
     return tuple(resolver.setting(setting) if _is_open(setting) else setting for setting in spelt_out)
 

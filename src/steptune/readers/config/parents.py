@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import final
 
-from steptune.core.paste import Note
-from steptune.core.profile import Origin
+from steptune.core.paste import Note, Setting
 from steptune.readers.config.overlay import Placed, overlay
-from steptune.readers.config.tree import Entry, Leaf, Map, Node, Seq, flatten, join, unwrap_logged
+from steptune.readers.config.settings import unresolved_parent
+from steptune.readers.config.tree import Leaf, Map, Node, Seq, flatten, join, unwrap_logged
 from steptune.readers.config.yaml_text import read_yaml
 
 MAX_FILES = 200
@@ -40,15 +40,16 @@ class Composition:
     """Options chosen by group, for `${group}` in later names."""
     fixed: set[str] = field(default_factory=set[str])
     """Groups that an `override` has settled."""
-    missing: list[Placed] = field(default_factory=list[Placed])
+    missing: list[Setting] = field(default_factory=list[Setting])
     notes: list[Note] = field(default_factory=list[Note])
-    num_files: int = 0
+    files: list[Path] = field(default_factory=list[Path])
+    """Every file that was read, in order."""
 
     def compose(self, path: Path, package: str = "", inside: tuple[Path, ...] = ()) -> list[Placed]:
         """Return the entries of ``path`` over those of its parents."""
-        self.num_files += 1
-        if self.num_files > MAX_FILES or path in inside:
+        if len(self.files) >= MAX_FILES or path in inside:
             return []
+        self.files.append(path)
         text = path.read_text(encoding="utf-8", errors="replace")
         tree = unwrap_logged(read_yaml(list(enumerate(text.splitlines(), start=1))))
         declared = _PACKAGE.search(text[:2000])
@@ -137,10 +138,9 @@ class Composition:
                 self.roots += [p / folder for p in path.resolve().parents if (p / folder).is_dir()][:1]
 
     def _miss(self, name: str, line: int, path: Path) -> None:
-        entry = Entry(key="defaults", value=name, text=name, line=line)
-        self.missing.append(Placed(entry=entry, path=str(path)))
-        text = f"parent `{name}` is not here: the values it sets are unknown; hint: hand in the file too"
-        self.notes.append(Note(text=text, origin=Origin(path=str(path), line=line, key="defaults")))
+        setting, note = unresolved_parent(name, str(path), line)
+        self.missing.append(setting)
+        self.notes.append(note)
 
 
 def _below(wanted: str, package: str) -> str:

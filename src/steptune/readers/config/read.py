@@ -17,7 +17,7 @@ from steptune.readers.config.markdown import plain
 from steptune.readers.config.override_list import read_override_list
 from steptune.readers.config.python_text import read_bare_lines
 from steptune.readers.config.scalars import parse_scalar
-from steptune.readers.config.settings import ConfigReading, from_entries, make_setting
+from steptune.readers.config.settings import ConfigReading, from_entries, make_setting, unresolved_parent
 from steptune.readers.config.shell import ShellRun
 from steptune.readers.config.toml_text import read_toml
 from steptune.readers.config.tree import Entry, Leaf, Map, Node, flatten, unwrap_logged
@@ -49,7 +49,17 @@ def read_config(lines: Iterable[NumberedLine], path: str) -> ConfigReading:
         else:
             settings += _read_safely(block, path)
     shell = run.finish()
-    return ConfigReading(settings=resolve([*settings, *shell.settings]), notes=shell.notes)
+    parents = [unresolved_parent(str(s.value), path, s.origin.line) for s in settings if _is_parent(s)]
+    known = [setting for setting in settings if not _is_parent(setting)]
+    return ConfigReading(
+        settings=(*(setting for setting, _ in parents), *resolve([*known, *shell.settings])),
+        notes=(*(note for _, note in parents), *shell.notes),
+    )
+
+
+def _is_parent(setting: Setting) -> bool:
+    """Whether a pasted YAML names a parent: it has lost its folder, so the parent cannot be looked for."""
+    return setting.layer == "file" and setting.key.partition(".")[0] == "defaults"
 
 
 def _read_safely(block: Block, path: str) -> list[Setting]:

@@ -22,6 +22,8 @@ class ConfigReading:
 
     settings: tuple[Setting, ...] = ()
     notes: tuple[Note, ...] = ()
+    files: tuple[str, ...] = ()
+    """Other files whose settings are in here: parents and sourced scripts that were found on disk."""
 
 
 def make_setting(
@@ -48,6 +50,13 @@ def make_setting(
         prefix=prefix,
         is_resolved=is_resolved,
     )
+
+
+def unresolved_parent(name: str, path: str, line: int) -> tuple[Setting, Note]:
+    """Return what stands for a `defaults:` parent that is not here: an unresolved setting and a note."""
+    setting = make_setting(key="defaults", value=name, text=name, layer="file", path=path, line=line, is_resolved=False)
+    text = f"parent `{clean(name)}` is not here: the values it sets are unknown; hint: hand in the file too"
+    return setting, Note(text=text, origin=setting.origin)
 
 
 def clean(text: str) -> str:

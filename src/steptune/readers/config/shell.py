@@ -66,7 +66,8 @@ class ShellRun:
     num_launches: int = 0
     folder: Path | None = None
     """Where sourced files are looked for; None reads no other file."""
-    num_sourced: int = 0
+    sourced: list[str] = field(default_factory=list[str])
+    """Files that were followed."""
     cut: Command | None = None
     """The launch a comment ended, while what follows looks like its arguments."""
 
@@ -82,7 +83,7 @@ class ShellRun:
         """Return the settings; arrays that no command used and bare assignments count when nothing was launched."""
         if not self.num_launches:
             self._add_leftovers()
-        return ConfigReading(settings=tuple(self.settings), notes=tuple(self.notes))
+        return ConfigReading(settings=tuple(self.settings), notes=tuple(self.notes), files=tuple(self.sourced))
 
     def _follow(self, command: Command) -> None:
         words, self.runs = self.flow.step(command)
@@ -140,14 +141,15 @@ class ShellRun:
             self.cut = command
 
     def _source(self, name: str) -> None:
-        """Follow a sourced file that lies beside the script, however the script spells its own folder."""
+        """Follow a sourced file near the script, however the script spells its own folder."""
+        if self.folder is None or len(self.sourced) >= MAX_SOURCED:
+            return
         parts = [part for part in name.rsplit(")", 1)[-1].split("/") if part and part != "."]
-        tails = (
-            ["/".join(parts[at:]) for at in range(len(parts))] if self.folder and self.num_sourced < MAX_SOURCED else []
-        )
-        found = next((file for tail in tails if (file := Path(self.folder or "", tail)).is_file()), None)
+        near = self.folder.resolve().parent
+        places = [Path(self.folder, *parts[at:]).resolve() for at in range(len(parts))]
+        found = next((place for place in places if place.is_relative_to(near) and place.is_file()), None)
         if found is not None:
-            self.num_sourced += 1
+            self.sourced.append(str(found))
             text = found.read_text(encoding="utf-8", errors="replace")
             self.run(list(enumerate(text.splitlines(), start=1)), sourced_from=str(found))
 

@@ -18,6 +18,9 @@ from steptune.readers.config.shell_words import Command, Word
 Runs = bool | None
 """Whether something runs; None: unknown."""
 
+MAX_DEPTH = 50
+"""Branches inside branches that are followed."""
+
 _LEADING = frozenset({"do", "{", "(", "time", "exec", "eval", "nohup", "sudo", "command"})
 _ALONE = frozenset({"done", "}", ")", "for", "while", "until", "function", "select"})
 
@@ -81,7 +84,7 @@ class Flow:
             first = words[0].text
             if first == "case" and len(words) > 1:
                 case = _Case(word=words[1])
-                self.open.append(case)
+                self.open = [*self.open[-MAX_DEPTH:], case]
                 return self._take_pattern(case, words[3:], ended_by)
             if first in _ALONE:
                 return []
@@ -97,7 +100,7 @@ class Flow:
         """Open, switch or close a branch; say whether ``first`` was a keyword that does."""
         if first in ("if", "elif"):
             self.tests = []
-            if first == "if":
+            if first == "if" and len(self.open) < MAX_DEPTH:
                 self.open.append(_If())
         elif first == "then":
             self._decide()

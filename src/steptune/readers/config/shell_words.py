@@ -214,9 +214,18 @@ class ShellReader:
         found = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?|[<>]+&?\s*(?:\([^)\n]*\)|[^\s;|&<>]*)").match(self.text, self.at)
         self.at = max(found.end() if found else 0, self.at + 1)
         if found and found[1]:
-            end_mark = re.compile(rf"^\s*{re.escape(found[1])}\s*$", re.MULTILINE)
-            body = end_mark.search(self.text, self.at, self.at + MAX_HERE_CHARS)
-            self.at = body.end() if body else self.at
+            self.at = self._after_here_document(found[1])
+
+    def _after_here_document(self, word: str) -> int:
+        """Return the position after the line that holds only ``word``, or the present one when there is none near."""
+        limit = self.at + MAX_HERE_CHARS
+        found = self.text.find(f"\n{word}", self.at, limit)
+        while found >= 0:
+            end = found + 1 + len(word)
+            if self.text[end : end + 1] in ("", "\n", "\r"):
+                return end
+            found = self.text.find(f"\n{word}", end, limit)
+        return self.at
 
     def _skip_line(self) -> None:
         end = self.text.find("\n", self.at)
