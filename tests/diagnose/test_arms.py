@@ -1,3 +1,4 @@
+import pytest
 from paste_cases import excerpt, paste, series
 
 from steptune.core.paste import Paste, Series
@@ -37,10 +38,11 @@ def test_equal_rewards_and_one_run_do_not_differ() -> None:
     assert reward_differs(read_job(notes((0.678, 0.658), (0.2,)))) is None
 
 
-def test_a_heading_that_joins_two_changes_credits_neither() -> None:
-    finding = two_changes(read_job(notes((0.6,), (0.6,))))
+@pytest.mark.parametrize("label", ["fp8+--router-policy cache_aware", "fp8+consistent_hashing:", "# fp8 + tp=2"])
+def test_a_heading_that_joins_two_changes_credits_neither(label: str) -> None:
+    finding = two_changes(read_job(notes((0.6,), (0.6,), label=label)))
     assert finding is not None
-    assert "fp8+--router-policy cache_aware" in finding.title
+    assert label.strip("#: ") in finding.title
 
 
 def test_one_change_or_one_run_is_no_double_change() -> None:

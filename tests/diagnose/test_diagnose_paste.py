@@ -21,7 +21,7 @@ def test_a_rollout_bound_step_is_answered_in_full() -> None:
     )
     answer = diagnose_paste(log)
     bound = next(f for f in answer.findings if f.code == "rollout_bound")
-    assert bound.title == "Generation: 77% of the step; if that were free, 96.5 s to 22.5 s"
+    assert bound.title == "77% of the step goes to generation; if that were free, 96.5 s to 22.5 s"
     assert bound.evidence[0].origin is not None
     assert bound.remedies[0].step_time is not None
     assert {"implausible/mfu", "one_step"} <= answer.codes()

@@ -57,9 +57,17 @@ def test_one_value_with_more_digits_says_that_zeros_are_zeros() -> None:
     assert "rounded_zero" not in found(paste(series=(series("actor/ppo_kl", 0.0),)))
 
 
+def test_whole_numbers_and_two_decimals_say_nothing_of_zeros() -> None:
+    for unit in (1.0, 0.01):
+        others = tuple(series(f"metric{i}", i * unit) for i in range(1, 12))
+        assert "rounded_zero" not in found(paste(series=(*others, series("actor/ppo_kl", 0.0))))
+
+
 def test_names_that_mislead_are_explained_where_they_stand() -> None:
     given = paste(framework="nemo_rl", series=(series("exposed_generation", 32.5),))
     assert "is the wait of the trainer" in found(given)["renamed_metric"].title
+    verl = paste(series=(series("global_seqlen/min", 5e5), series("global_seqlen/max", 6e5)))
+    assert "`global_seqlen/max`, `global_seqlen/min` counts" in found(verl)["renamed_metric"].title
     assert "renamed_metric" not in found(paste(framework="slime", series=(series("exposed_generation", 1.0),)))
 
 

@@ -276,10 +276,10 @@ def test_starved_engines_need_device_model_and_sizes(missing: dict[str, object])
 def test_the_reward_is_named_where_it_is_the_reward() -> None:
     slow = cause(KIND.ENVIRONMENT_BOUND, paste(step({"rollout": 100, "reward": 1500, "train": 100})))
     assert slow is not None
-    assert slow.subject.startswith("The reward")
+    assert slow.subject.startswith("the reward")
     env = cause(KIND.ENVIRONMENT_BOUND, paste(step({"rollout": 100, "env_wait": 1500, "train": 100})))
     assert env is not None
-    assert env.subject.startswith("Waiting for the environment")
+    assert env.subject.startswith("waiting for the environment")
 
 
 def test_validation_inside_the_step() -> None:

@@ -51,7 +51,7 @@ def backward_slow(job: Job, step_s: float | None, threshold: float) -> Cause | N
     )
     return Cause(
         kind=BottleneckKind.BACKWARD_SLOW,
-        subject="A pathologically slow backward pass",
+        subject="a pathologically slow backward pass",
         text=text,
         facts=_places(job.profile),
         cost_s=excess_s,

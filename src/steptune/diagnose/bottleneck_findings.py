@@ -32,6 +32,6 @@ def bottleneck_finding(job: Job, cause: Cause, beside: Sequence[Cause] = ()) -> 
 def _title(cause: Cause) -> str:
     bottleneck = cause.bottleneck()
     if bottleneck is None or cause.step_s is None:
-        return f"{cause.subject}: {cause.text.split(': ')[0]}"
+        return f"{cause.subject[0].upper()}{cause.subject[1:]}: {cause.text.split(': ')[0]}"
     gain = from_to(cause.step_s, bottleneck.ceiling.value)
-    return f"{cause.subject}: {bottleneck.share.value:.0%} of the step; if that were free, {gain}"
+    return f"{bottleneck.share.value:.0%} of the step goes to {cause.subject}; if that were free, {gain}"

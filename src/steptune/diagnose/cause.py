@@ -16,11 +16,11 @@ from steptune.core.profile import Origin
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cause:
-    """Example: ``Cause(kind=BACKWARD_SLOW, subject="A slow backward pass", text="the update takes ...", ...)``."""
+    """Example: ``Cause(kind=BACKWARD_SLOW, subject="a slow backward pass", text="the update takes ...", ...)``."""
 
     kind: BottleneckKind
     subject: str
-    """What costs the time: the subject of a title."""
+    """What costs the time, as it stands inside a sentence."""
     text: str
     """The measured facts, one sentence."""
     facts: tuple[Evidence, ...] = ()

@@ -40,17 +40,17 @@ PASTE_RULES: dict[BottleneckKind, PasteRule] = {
 """Kinds that only a paste can show, and two that a paste can show where the mean step does not."""
 
 SUBJECTS: dict[BottleneckKind, tuple[str, tuple[Phase, ...]]] = {
-    BottleneckKind.ROLLOUT_BOUND: ("Generation", (Phase.ROLLOUT,)),
-    BottleneckKind.TRAINER_BOUND: ("Training", (Phase.TRAIN,)),
-    BottleneckKind.LONG_TAIL: ("The tail of long completions", (Phase.ROLLOUT,)),
-    BottleneckKind.PADDING_WASTE: ("Padding", (Phase.TRAIN,)),
-    BottleneckKind.RECOMPUTE_COST: ("Recomputing activations", (Phase.TRAIN,)),
-    BottleneckKind.SERIALISED_SIDES: ("Rollout and training taking turns", (Phase.ROLLOUT, Phase.TRAIN)),
-    BottleneckKind.WEIGHT_SYNC_BOUND: ("Handing over weights", (Phase.WEIGHT_SYNC,)),
-    BottleneckKind.ENVIRONMENT_BOUND: ("Environment and reward", (Phase.ENV_WAIT, Phase.REWARD)),
-    BottleneckKind.MODE_SWITCH: ("Switching between rollout and training", (Phase.MODE_SWITCH,)),
-    BottleneckKind.REDUNDANT_LOGPROB: ("The old-log-prob pass", (Phase.OLD_LOGPROB,)),
-    BottleneckKind.THREAD_SPLIT: ("The split of threads", (Phase.ROLLOUT, Phase.TRAIN)),
+    BottleneckKind.ROLLOUT_BOUND: ("generation", (Phase.ROLLOUT,)),
+    BottleneckKind.TRAINER_BOUND: ("training", (Phase.TRAIN,)),
+    BottleneckKind.LONG_TAIL: ("the tail of long completions", (Phase.ROLLOUT,)),
+    BottleneckKind.PADDING_WASTE: ("padding", (Phase.TRAIN,)),
+    BottleneckKind.RECOMPUTE_COST: ("recomputing activations", (Phase.TRAIN,)),
+    BottleneckKind.SERIALISED_SIDES: ("rollout and training taking turns", (Phase.ROLLOUT, Phase.TRAIN)),
+    BottleneckKind.WEIGHT_SYNC_BOUND: ("handing over weights", (Phase.WEIGHT_SYNC,)),
+    BottleneckKind.ENVIRONMENT_BOUND: ("environment and reward", (Phase.ENV_WAIT, Phase.REWARD)),
+    BottleneckKind.MODE_SWITCH: ("switching between rollout and training", (Phase.MODE_SWITCH,)),
+    BottleneckKind.REDUNDANT_LOGPROB: ("the old-log-prob pass", (Phase.OLD_LOGPROB,)),
+    BottleneckKind.THREAD_SPLIT: ("the split of threads", (Phase.ROLLOUT, Phase.TRAIN)),
 }
 """What a rule over the mean step is about, and the phases whose timers are its evidence."""
 
@@ -95,9 +95,9 @@ def _environment(profile: Profile) -> str:
     """Which of the two holds the step up."""
     env_s, reward_s = cost_s(profile, Phase.ENV_WAIT), cost_s(profile, Phase.REWARD)
     return (
-        "The reward (no GPU setting acts on it)"
+        "the reward (no GPU setting acts on it)"
         if reward_s > env_s
-        else "Waiting for the environment (no GPU setting acts on it)"
+        else "waiting for the environment (no GPU setting acts on it)"
     )
 
 

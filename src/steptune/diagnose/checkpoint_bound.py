@@ -46,7 +46,7 @@ def checkpoint_bound(job: Job, step_s: float | None, threshold: float) -> Cause 
         text = (
             f"one save takes {said(one_s)} ({one_s:.0f} s); its share needs the step time and the steps between saves"
         )
-        return Cause(kind=BottleneckKind.CHECKPOINT_BOUND, subject="Saving checkpoints", text=text, facts=(fact,))
+        return Cause(kind=BottleneckKind.CHECKPOINT_BOUND, subject="saving checkpoints", text=text, facts=(fact,))
     per_step_s, how = _amortised(job, saves, seconds)
     # a save outside the step's clock lengthens the run all the same: the step is then longer than its timer
     is_inside = job.profile is not None and cost_s(job.profile, Phase.CHECKPOINT) > 0
@@ -55,7 +55,7 @@ def checkpoint_bound(job: Job, step_s: float | None, threshold: float) -> Cause 
         return None
     return Cause(
         kind=BottleneckKind.CHECKPOINT_BOUND,
-        subject="Saving checkpoints",
+        subject="saving checkpoints",
         text=f"{how}: {said(per_step_s)} of {said(whole_s)} per step",
         facts=(fact,),
         cost_s=per_step_s,

@@ -33,7 +33,7 @@ def idle_engines(job: Job, step_s: float | None, threshold: float) -> Cause | No
         return None
     return Cause(
         kind=BottleneckKind.IDLE_ENGINES,
-        subject="Idle generation engines",
+        subject="idle generation engines",
         text=text,
         facts=facts,
         cost_s=idle_s,

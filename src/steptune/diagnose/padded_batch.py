@@ -37,7 +37,7 @@ def padded_batch(job: Job, step_s: float | None, threshold: float) -> Cause | No
     )
     return Cause(
         kind=BottleneckKind.PADDING_WASTE,
-        subject="Padding",
+        subject="padding",
         text=text,
         facts=(Evidence(text=f"{padded.key} {padded_len:g}", origin=origin_of(padded)),),
         cost_s=waste_frac * train_s,

@@ -139,5 +139,7 @@ def _now(job: Job, move: Move) -> str:
     stated = [job.settings[normal_key(s.key)] for s in move.steps if normal_key(s.key) in job.settings]
     if stated:
         return "; now " + ", ".join(f"`{s.key}={s.text}`" for s in stated)
+    if any(step.op == "!=" for step in move.steps):
+        return ", unless your version does so by default"
     defaults = [step.default for step in move.steps if step.default and step.op in ("*", "/", "+")]
     return f"; the default is {', '.join(defaults)}" if defaults else ""

@@ -1,5 +1,7 @@
 """Names in the input that mean something else than they say, or meant something else in another version."""
 
+from collections.abc import Mapping, Sequence
+
 from steptune.core.finding import Evidence, Finding, FindingKind, Severity
 from steptune.core.profile import Origin
 from steptune.diagnose.job import Job
@@ -8,10 +10,13 @@ from steptune.published.misnomers import Misnomer, misnomers
 
 
 def renamed_metrics(job: Job) -> list[Finding]:
-    """Return one finding for every misleading name that stands in the input."""
+    """Return one finding for every meaning that misleading names in the input have."""
     places = _places(job)
-    found = [(m, places[m.key]) for m in misnomers() if m.key in places and _applies(m, job)]
-    return [_finding(misnomer, origin) for misnomer, origin in found]
+    by_meaning: dict[str, list[Misnomer]] = {}
+    for misnomer in misnomers():
+        if misnomer.key in places and _applies(misnomer, job):
+            by_meaning.setdefault(misnomer.meaning, []).append(misnomer)
+    return [_finding(group, places) for group in by_meaning.values()]
 
 
 def _places(job: Job) -> dict[str, Origin]:
@@ -33,11 +38,12 @@ def _applies(misnomer: Misnomer, job: Job) -> bool:
     return misnomer.framework in ("any", job.paste.framework)
 
 
-def _finding(misnomer: Misnomer, origin: Origin) -> Finding:
+def _finding(group: Sequence[Misnomer], places: Mapping[str, Origin]) -> Finding:
+    names = ", ".join(f"`{misnomer.key}`" for misnomer in group)
     return Finding(
         code="implausible/renamed_metric",
         kind=FindingKind.IMPLAUSIBLE,
         severity=Severity.INFO,
-        title=f"`{misnomer.key}` {misnomer.meaning}",
-        evidence=(Evidence(text=f"`{misnomer.key}`; see {misnomer.source}", origin=origin),),
+        title=f"{names} {group[0].meaning}",
+        evidence=tuple(Evidence(text=f"`{m.key}`; see {m.source}", origin=places[m.key]) for m in group),
     )

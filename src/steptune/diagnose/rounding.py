@@ -4,6 +4,8 @@ The surprise: a single zero proves nothing, the company does. If every other num
 decimals, its zeros are "below 0.0005", and a rule that needs a zero must not fire on them.
 """
 
+from collections.abc import Sequence
+
 from steptune.core.finding import Evidence, Finding, FindingKind, Severity
 from steptune.core.paste import Series
 from steptune.diagnose.job import Job, origin_of
@@ -21,7 +23,7 @@ def rounded_zeros(job: Job) -> list[Finding]:
     """Return one finding that names the series whose zeros are roundings."""
     fractions = [s for s in job.paste.series if not any(word in s.key for word in _COUNTS)]
     values = [p.value for s in fractions for p in s.points if p.value and abs(p.value) < float("inf")]
-    if len(values) < MIN_NONZERO or any(_has_more_decimals(v) for v in values):
+    if not _is_three_decimals(values):
         return []
     zeros = [s for s in fractions if any(p.value == 0 for p in s.points)]
     if not zeros:
@@ -39,8 +41,16 @@ def rounded_zeros(job: Job) -> list[Finding]:
     ]
 
 
-def _has_more_decimals(value: float) -> bool:
-    return abs(value - round(value, DECIMALS)) > 1e-9
+def _is_three_decimals(values: Sequence[float]) -> bool:
+    """Whether the format has three decimals: enough fractions, none with a fourth digit, one that needs the third."""
+    fractions = [v for v in values if _needs_more_than(v, 0)]
+    if len(fractions) < MIN_NONZERO or any(_needs_more_than(v, DECIMALS) for v in fractions):
+        return False
+    return any(_needs_more_than(v, DECIMALS - 1) for v in fractions)
+
+
+def _needs_more_than(value: float, decimals: int) -> bool:
+    return abs(value - round(value, decimals)) > 1e-9
 
 
 def _fact(series: Series) -> Evidence:

@@ -56,7 +56,7 @@ def sample_waits(job: Job, step_s: float | None, threshold: float) -> Cause | No
     beside = f" against {said(mean_of(engine))} in the engine (`{engine.key}`)" if engine is not None else ""
     return Cause(
         kind=BottleneckKind.ENVIRONMENT_BOUND,
-        subject=f"Waiting for {first.what}",
+        subject=f"waiting for {first.what}",
         text=f"a mean sample spends {said(wait_s)}{of} in {first.what}: {named}{beside}; no GPU setting shortens that",
         facts=tuple(_fact(w.series) for w in _longest(waits)),
         cost_s=wait_s if is_known else None,

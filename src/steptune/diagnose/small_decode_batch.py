@@ -32,7 +32,7 @@ def small_decode_batch(job: Job, step_s: float | None, threshold: float) -> Caus
     settings = [job.declared("prompts_per_step"), job.declared("group_size"), job.declared("rollout_tp")]
     return Cause(
         kind=BottleneckKind.SMALL_DECODE_BATCH,
-        subject="Decoding with too few sequences in flight",
+        subject="decoding with too few sequences in flight",
         text=f"{samples:g} sequences {spread}: at most {rows:g} rows an engine{_ridge(job)}",
         facts=tuple(Evidence(text=setting_text(s), origin=s.origin) for s in settings if s is not None),
         cost_s=rollout_s,

@@ -23,7 +23,7 @@ def validation_bound(job: Job, step_s: float | None, threshold: float) -> Cause 
     spans = [p for r in job.profile.roles for p in r.phases if parent_phase(p.phase) is Phase.VALIDATE and p.origin]
     return Cause(
         kind=BottleneckKind.VALIDATION_BOUND,
-        subject="Validation",
+        subject="validation",
         text=f"validation takes {said(seconds)} of {said(step_s)}, mean of n={num_steps} steps",
         facts=tuple(Evidence(text=f"{p.phase} {p.seconds.value:.6g} s", origin=p.origin) for p in spans[:1]),
         cost_s=seconds,

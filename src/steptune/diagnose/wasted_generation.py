@@ -12,7 +12,7 @@ from steptune.diagnose.job import Job, mean_of, origin_of
 MIN_WASTE_FRAC = 0.2
 """Part thrown away from which it is named: dynamic sampling drops some by design. Prior."""
 
-_SUBJECT = "Generating what never trains"
+_SUBJECT = "generating what never trains"
 
 
 def wasted_generation(job: Job, step_s: float | None, threshold: float) -> Cause | None:
