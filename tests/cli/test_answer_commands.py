@@ -101,6 +101,19 @@ def test_standard_input_is_read_and_named_as_such(
     assert not said[0].exists(), "the copy of what was pasted is gone"
 
 
+def test_pipes_are_copied_because_they_can_be_read_only_once(
+    said: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    ends = [os.pipe(), os.pipe()]
+    for _, write_end in ends:
+        os.write(write_end, b"step:1\n")
+        os.close(write_end)
+    main(["diagnose", *(f"/dev/fd/{read_end}" for read_end, _ in ends)])
+    for read_end, _ in ends:
+        os.close(read_end)
+    assert capsys.readouterr().out.startswith("steptune diagnose: pipe, pipe2\n")
+
+
 def test_a_folder_stands_for_its_files_without_weights_and_hidden_ones(said: list[Path]) -> None:
     for name in ("job/b.log", "job/a.yaml", "job/.git/config", "job/actor/model.safetensors", "job/tokenizer.json"):
         Path(name).parent.mkdir(parents=True, exist_ok=True)

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from steptune.core.finding import Diagnosis, Evidence, FindingKind, Remedy, Severity
 from steptune.core.paste import Paste, ValueStatus
 from steptune.core.phase import Role
-from steptune.report.diagnosis_text import diagnosis_text, findings_text, grouped
+from steptune.report.diagnosis_text import diagnosis_text, files_text, findings_text, grouped
 from steptune.report.metrics_text import series_text
 from steptune.report.neighbour_text import differences
 from steptune.report.phase_rows import shown_rows
+from steptune.report.places import Places
 from steptune.report.text_table import WIDTH
 
 ANSWERS = {"full": full, "nothing": nothing, "config": config_only}
@@ -206,6 +207,11 @@ def test_missing_names_are_grouped() -> None:
 def test_nothing_recognised_is_said_with_the_number_of_lines() -> None:
     answer = nothing().model_copy(update={"paste": Paste(paths=("a.txt",), num_lines=7)})
     assert "unknown framework: nothing was recognised in 7 lines" in diagnosis_text(answer)
+
+
+def test_of_many_files_only_the_first_are_named() -> None:
+    paths = [f"job/{n}.log" for n in range(9)]
+    assert files_text(paths, Places(paths)) == "0.log, 1.log, 2.log, 3.log, 4.log, 5.log and 3 more files"
 
 
 def test_lint_alone_shows_only_its_kind() -> None:

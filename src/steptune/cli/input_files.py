@@ -1,7 +1,7 @@
 """The files a command line names: paths, folders, lists with commas, and `-` for standard input.
 
-Surprise: readers pass over a file more than once, so standard input is first written to a file of this process's
-own; the answer names it `stdin` all the same.
+Surprise: readers pass over a file more than once, so standard input and pipes (`<(kubectl logs ...)`) are first
+written to files of this process's own; the answer names them `stdin` and `pipe` all the same.
 """
 
 import shutil
@@ -10,14 +10,15 @@ import tempfile
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from steptune.core.errors import ReadError, explain
 
-STDIN_NAME = "stdin"
-"""How standard input is named in an answer."""
+STDIN_NAME, PIPE_NAME = "stdin", "pipe"
+"""How standard input and pipes are named in an answer."""
 
 PREFIX = "steptune-"
-"""First characters of the folder that holds a copy of it."""
+"""First characters of the folder that holds copies of them."""
 
 _WEIGHTS = (".bin", ".ckpt", ".distcp", ".gguf", ".metadata", ".onnx", ".pkl", ".pt", ".pth", ".safetensors")
 _ARCHIVES = (".arrow", ".bz2", ".gz", ".npy", ".npz", ".parquet", ".tar", ".tgz", ".zip")
@@ -57,23 +58,36 @@ def split_list(text: str) -> list[str]:
 
 def _files(name: str, folder: Path) -> list[Path]:
     if name == "-":
-        path = folder / STDIN_NAME
-        with path.open("wb") as file:
-            shutil.copyfileobj(sys.stdin.buffer, file)
-        return [path]
+        return [_copied(sys.stdin.buffer, folder / STDIN_NAME)]
     path = Path(name)
     if not path.exists():
         raise ReadError(
             explain("input cannot be read", got=f"`{name}`", allowed="a file or folder", hint="check the path")
         )
     if not path.is_dir():
-        return [path]
+        return [path if path.is_file() else _copied_pipe(path, folder)]
     inside = sorted(p for p in path.rglob("*") if p.is_file() and _is_wanted(p.relative_to(path)))
     if not inside:
         raise ReadError(
             explain("folder holds no file", got=f"`{name}`", allowed="logs, configs", hint="check the path")
         )
     return inside
+
+
+def _copied_pipe(path: Path, folder: Path) -> Path:
+    number = sum(1 for _ in folder.glob(f"{PIPE_NAME}*")) + 1
+    try:
+        with path.open("rb") as pipe:
+            return _copied(pipe, folder / (PIPE_NAME if number == 1 else f"{PIPE_NAME}{number}"))
+    except OSError as error:
+        sentence = explain("input cannot be read", got=f"`{path}`", allowed="a file or pipe", hint=f"{error.strerror}")
+        raise ReadError(sentence) from error
+
+
+def _copied(source: IO[bytes], path: Path) -> Path:
+    with path.open("wb") as file:
+        shutil.copyfileobj(source, file)
+    return path
 
 
 def _is_wanted(path: Path) -> bool:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from steptune.cli.input_files import PREFIX, STDIN_NAME
+from steptune.cli.input_files import PIPE_NAME, PREFIX, STDIN_NAME
 from steptune.core.errors import StoreError, explain
 from steptune.report.paint import paint, wants_colour
 from steptune.report.redact import redact
@@ -22,9 +22,9 @@ EXIT_FINE, EXIT_FOUND = 0, 3
 
 
 def presentable(record: RecordT) -> RecordT:
-    """Return ``record`` without secrets, standard input named as such."""
-    ours = re.compile(re.escape(tempfile.gettempdir()) + rf"/{PREFIX}[^/]+/{STDIN_NAME}")
-    return map_strings(redact(record), lambda text: ours.sub(STDIN_NAME, text))
+    """Return ``record`` without secrets, copies of standard input and pipes named as such."""
+    ours = re.compile(re.escape(tempfile.gettempdir()) + rf"/{PREFIX}[^/]+/(?={STDIN_NAME}|{PIPE_NAME})")
+    return map_strings(redact(record), lambda text: ours.sub("", text))
 
 
 def print_text(text: str) -> None:

@@ -6,7 +6,7 @@ from steptune import __version__
 from steptune.core.finding import Diagnosis, FindingKind, Neighbour, PhaseRow
 from steptune.report.blocks import Block, Cell, Table
 from steptune.report.cells import column, muted, number, numbers, words
-from steptune.report.diagnosis_text import SECTIONS, gaps, missing_text
+from steptune.report.diagnosis_text import SECTIONS, files_text, gaps, missing_text
 from steptune.report.headline import Headline, facts_text, headline
 from steptune.report.html_blocks import block_markup
 from steptune.report.html_findings import findings_markup
@@ -29,7 +29,7 @@ FOOTNOTE = (
 def diagnosis_html(diagnosis: Diagnosis, kinds: Collection[FindingKind] = ()) -> str:
     """Return the page; with ``kinds`` only the findings of these kinds, as `lint` and `--only` show them."""
     places = Places(diagnosis.paste.paths)
-    names = ", ".join(places.file(path) for path in diagnosis.paste.paths) or "nothing"
+    names = files_text(diagnosis.paste.paths, places)
     cards = _some(diagnosis, places, kinds) if kinds else _all(diagnosis, places)
     return page(
         title=f"{names}: steptune",

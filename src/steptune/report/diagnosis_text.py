@@ -3,7 +3,7 @@
 No colour here (see `paint`), nothing that depends on clock or machine: the same input gives the same text.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from steptune.core.finding import Diagnosis, Finding, FindingKind, Severity
 from steptune.core.profile import Profile
@@ -16,6 +16,9 @@ from steptune.report.phase_table import phase_lines
 from steptune.report.places import Places
 from steptune.report.text_page import COMMENT, bullet, section, to_paste, wrapped
 from steptune.report.text_table import WIDTH
+
+MAX_FILES = 6
+"""Files named in the title."""
 
 SECTIONS = (
     ("Health of the training", (FindingKind.HEALTH, FindingKind.MISMATCH)),
@@ -64,8 +67,14 @@ def _read(diagnosis: Diagnosis) -> str:
 
 
 def _title(command: str, diagnosis: Diagnosis, places: Places) -> list[str]:
-    names = ", ".join(places.file(path) for path in diagnosis.paste.paths) or "nothing"
-    return [*wrapped(f"steptune {command}: {names}", hang=4), "=" * WIDTH]
+    return [*wrapped(f"steptune {command}: {files_text(diagnosis.paste.paths, places)}", hang=4), "=" * WIDTH]
+
+
+def files_text(paths: Sequence[str], places: Places) -> str:
+    """Return the names of the files, of many the first and how many more."""
+    names = ", ".join(places.file(path) for path in paths[:MAX_FILES]) or "nothing"
+    more = len(paths) - MAX_FILES
+    return f"{names} and {count_text(more, 'more file')}" if more > 0 else names
 
 
 def _top(top: Headline, diagnosis: Diagnosis) -> list[str]:
