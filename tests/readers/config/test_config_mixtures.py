@@ -159,3 +159,12 @@ def test_quote_marks_and_inline_code_of_an_issue_are_taken_off() -> None:
 def test_a_logged_configuration_in_json_is_unwrapped() -> None:
     text = '{\n  "_wandb": {\n    "value": {"m": []}\n  },\n  "cluster": {\n    "value": {"num_nodes": 4}\n  }\n}'
     assert values_in(text) == {"cluster.num_nodes": 4}
+
+
+def test_of_pasted_python_only_what_configures_is_read() -> None:
+    text = (
+        'dataset = load_dataset("tldr", split="a")\nmodel = AutoModel.from_pretrained(\n    "Q",\n    dtype=1,\n)\n'
+        "device = self.args.vllm_device\nparser.add_argument(\n    'x', type=int)\n"
+        "trainer = GRPOTrainer(\n    model=model,\n    args=GRPOConfig(beta=0.1, n=8),\n)\nlora = LoraConfig(r=16)\n"
+    )
+    assert values_in(text) == {"beta": 0.1, "n": 8, "LoraConfig.r": 16}

@@ -97,6 +97,16 @@ def test_exports_inline_and_runtime_environment_variables_are_env_settings() -> 
     assert one(text, "env.NCCL_DEBUG").origin.line == 3
 
 
+def test_files_that_a_command_composes_are_named() -> None:
+    text = "uv run rl @ base.toml --trainer @ train.toml --trainer.model.seq-len 2048 --bench"
+    assert [(s.key, s.value) for s in settings_of(text)] == [
+        ("config", "base.toml"),
+        ("config", "train.toml"),
+        ("trainer.model.seq-len", 2048),
+        ("bench", True),
+    ]
+
+
 def test_only_the_launcher_flags_that_size_the_job_are_kept() -> None:
     text = "accelerate launch --config_file z3.yaml --num_processes 8 --main_process_port 1 grpo.py --max_steps 5"
     assert values_in(text) == {"config_file": "z3.yaml", "num_processes": 8, "max_steps": 5}

@@ -33,6 +33,10 @@ def read_arguments(words: Sequence[Word], path: str, scope_key: str = "") -> Ite
         at += 1
         if is_override(word.text):
             yield from read_override(word, path)
+        elif word.text == "@" and at < len(words):
+            # prime-rl composes files: `rl @ base.toml --trainer @ train.toml`
+            yield from _flag_with_values("config", word, words[at : at + 1], path)
+            at += 1
         elif found := _FLAG.fullmatch(word.text):
             key = f"{scope_key}{found['key']}"
             if found["value"] is not None:
@@ -41,7 +45,8 @@ def read_arguments(words: Sequence[Word], path: str, scope_key: str = "") -> Ite
             start = at
             while at < len(words) and _is_value(words[at]):
                 at += 1
-            yield from _flag_with_values(key, word, words[start:at], path)
+            if at > start or at == len(words) or words[at].text != "@":
+                yield from _flag_with_values(key, word, words[start:at], path)
 
 
 def is_override(text: str) -> bool:

@@ -22,7 +22,7 @@ CONFIG_LINE: re.Pattern[str] = re.compile(
         (?:(?:[\w.~-]*/[\w./~-]*)?python[\d.]*+|uv|torchrun|accelerate|trl|deepspeed|ray|srun|nohup|vllm)\s+[\w./$"'{-])
     |(?:(?!(?:INFO|WARN|WARNING|ERROR|DEBUG|CRITICAL|FATAL|Traceback|File)\b)[+~]{0,2}[A-Za-z_@][\w.@-]*+(?:
         (?P<array>\+?=\()
-        |(?P<call>(?:\s*=\s*[A-Za-z_][\w.]*+)?\((?:\s*(?:\#.*)?$|(?<=(?:Config|uments|espace)\()))
+        |(?P<call>(?:\s*=\s*[A-Za-z_][\w.]*+)?\((?<=(?:Config|uments|espace|rainer|rained|..Args)\())
         |(?P<named_tree>\s*[=:]\s*\{\s*(?:$|['"][\w.-]++['"]\s*:))
         |(?P<spaced>(?:\ \(\w+\))?\s+=\s+[^=\s])
         |(?P<assign>\+?=(?!=))

@@ -12,17 +12,18 @@ from typing import TypeGuard, final
 from steptune.core.knob import KnobValue
 from steptune.core.paste import Setting, SettingValue
 from steptune.readers.config.arguments import values_of
+from steptune.readers.config.calls import key_prefix
 from steptune.readers.config.line_kinds import is_metric_name, is_prose
 from steptune.readers.config.python_syntax import parse_quietly
 from steptune.readers.config.settings import make_setting
 from steptune.readers.config.yaml_text import NumberedLine
 
-_PLAIN_CALL = re.compile(r".*(?:Config|Arguments|Args)$|from_pretrained$")
-_PREFIXED_CALL = re.compile(r"(?:Lora|Peft|BitsAndBytes|Quant|Generation|Model|Script|Dataset)\w*(?:Config|Arguments)$")
 _BARE = re.compile(
     r"\s*(?:os\.environ(?:\[|\.setdefault\()\s*['\"](?P<env>\w+)['\"]\s*(?:\]\s*=|,)\s*(?P<env_value>.*?)\)?"
     r"|(?P<key>[A-Za-z_][\w.-]*)(?: \((?P<alias>\w+)\))?\s*=\s*(?P<value>.*?))\s*,?\s*(?:\s#.*)?$"
 )
+_COMPUTED = re.compile(r"^[A-Za-z_][\w.]*\s*[(\[.+*/-]|^(?:lambda|not|await) |\s(?:if|else|or|and)\s")
+_LITERAL = re.compile(r"['\"\[{(\d.+-]|(?:[Tt]rue|[Ff]alse|None|null)$")
 _COUNTED = re.compile(r"(?P<number>[-+]?\d[\d.e+-]*) (?:\([^)]*\)|[a-z]+(?: \([^)]*\))?)")
 
 
@@ -37,8 +38,18 @@ def read_bare_lines(lines: Sequence[NumberedLine], path: str) -> Iterator[Settin
         elif not is_metric_name(found["key"]) and not is_prose(found["value"]):
             counted = _COUNTED.fullmatch(found["value"])
             written = counted["number"] if counted else found["value"]
-            for key, value in values_of(found["key"], written, number):
-                yield make_setting(key=key, value=value, text=written, layer="code", path=path, line=number)
+            if not _COMPUTED.search(written):
+                is_resolved = _LITERAL.match(written) is not None
+                for key, value in values_of(found["key"], written, number):
+                    yield make_setting(
+                        key=key,
+                        value=value,
+                        text=written,
+                        layer="code",
+                        path=path,
+                        line=number,
+                        is_resolved=is_resolved,
+                    )
 
 
 def _env(name: str, text: str, path: str, line: int) -> Setting:
@@ -96,9 +107,9 @@ class _PythonReader:
             if isinstance(key, str):
                 yield self._setting(f"env.{key}", known, text, node, is_resolved=is_resolved, is_env=True)
             return
-        if not _PLAIN_CALL.fullmatch(leaf) or (leaf == "from_pretrained" and "Fast" not in name):
+        prefix = key_prefix(name)
+        if prefix is None:
             return
-        prefix = f"{leaf}." if _PREFIXED_CALL.fullmatch(leaf) else ""
         for keyword in node.keywords:
             if keyword.arg:
                 text, known, is_resolved = self._value(keyword.value)

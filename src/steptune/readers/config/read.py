@@ -4,31 +4,23 @@ The surprise: nothing here fails. A line that is no configuration is passed over
 still says, and a value that depends on something unseen is marked unresolved instead of being guessed.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 
 from steptune.core.paste import Setting
-from steptune.readers.config.arguments import values_of
 from steptune.readers.config.blocks import Block, cut_blocks
 from steptune.readers.config.interpolation import resolve
 from steptune.readers.config.line_kinds import CONFIG_LINE, is_metric_name, is_prose
-from steptune.readers.config.literal import read_literal, read_mapping_fragment
 from steptune.readers.config.markdown import plain
 from steptune.readers.config.override_list import read_override_list
+from steptune.readers.config.printed import read_dots, read_tree
 from steptune.readers.config.python_text import read_bare_lines
-from steptune.readers.config.scalars import parse_scalar
-from steptune.readers.config.settings import ConfigReading, from_entries, make_setting, unresolved_parent
+from steptune.readers.config.settings import ConfigReading, from_entries, unresolved_parent
 from steptune.readers.config.shell import ShellRun
 from steptune.readers.config.toml_text import read_toml
-from steptune.readers.config.tree import Entry, Leaf, Map, Node, flatten, unwrap_logged
+from steptune.readers.config.tree import Entry, flatten
 from steptune.readers.config.yaml_text import NumberedLine, read_yaml
 
 __all__ = ["CONFIG_LINE", "read_config", "read_settings"]
-
-_DOTS = re.compile(r"\s*(?P<key>[a-z_]\w*) \.{3,} (?P<value>.*)")
-
-MAX_METRIC_SHARE = 0.34
-"""Part of a printed mapping's keys that may be names of metrics before all of it counts as metrics."""
 
 
 def read_settings(lines: Iterable[NumberedLine], path: str) -> tuple[Setting, ...]:
@@ -76,12 +68,12 @@ def _read_block(block: Block, path: str) -> Iterator[Setting]:
     if block.language == "section":
         return from_entries(flatten(read_toml(block.lines)), "file", path)
     if block.language == "tree":
-        return _read_tree(block, path)
+        return read_tree(block.lines, path)
     if block.language == "overrides":
         return read_override_list(block.lines, path)
     if block.language == "spaced":
         return read_bare_lines(block.lines, path)
-    return _read_dots(block, path)
+    return read_dots(block.lines, path)
 
 
 def _yaml_entries(block: Block) -> Iterator[Entry]:
@@ -96,45 +88,3 @@ def _yaml_entries(block: Block) -> Iterator[Entry]:
 def _is_config_key(key: str) -> bool:
     """Whether a key could be one: a single capitalised word (`INFO`, `Traceback`) is none."""
     return not key[:1].isupper() or "_" in key or "." in key
-
-
-def _read_tree(block: Block, path: str) -> Iterator[Setting]:
-    """Read a printed mapping or call; one that holds measurements gives nothing."""
-    numbers = [number for number, _ in block.lines]
-    text = "\n".join(line for _, line in block.lines)
-    head, is_code = _tree_head(text)
-    node: Node = read_literal(head, numbers) if head[:1] in "{[" or is_code else read_mapping_fragment(head, numbers)
-    entries = list(flatten(unwrap_logged(node))) if isinstance(node, Map) else []
-    metrics = sum(is_metric_name(entry.key) for entry in entries)
-    if entries and metrics <= MAX_METRIC_SHARE * len(entries) and not _are_quoted_numbers(node):
-        yield from from_entries(entries, "code" if is_code else "file", path)
-
-
-def _tree_head(text: str) -> tuple[str, bool]:
-    """Return the text from the literal on, and whether it is a call (`GRPOConfig(`)."""
-    bare = text.lstrip()
-    before, bracket, _ = bare.partition("{")
-    if bracket and re.fullmatch(r"(?:[\w.]+\s*[=:]\s*)?", before):
-        return bare[len(before) :], False
-    if found := re.match(r"(?:[\w.]+\s*=\s*)?(?=[\w.]+\()", bare):
-        return bare[found.end() :], True
-    return bare, False
-
-
-def _are_quoted_numbers(node: Node) -> bool:
-    """Whether a mapping holds only numbers in quotes: how SkyRL prints metrics."""
-    values = [value for _, _, value in node.items] if isinstance(node, Map) else []
-    return bool(values) and all(
-        isinstance(value, Leaf) and isinstance(value.value, str) and isinstance(parse_scalar(value.text), int | float)
-        for value in values
-    )
-
-
-def _read_dots(block: Block, path: str) -> Iterator[Setting]:
-    """Read Megatron's table of arguments: ``micro_batch_size ........ 1``."""
-    for number, text in block.lines:
-        if found := _DOTS.match(text):
-            for key, value in values_of(found["key"], found["value"].strip(), number):
-                yield make_setting(
-                    key=key, value=value, text=found["value"].strip(), layer="file", path=path, line=number
-                )
