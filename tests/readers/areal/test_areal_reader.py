@@ -50,3 +50,13 @@ def test_rollout_is_work_only_where_no_staleness_is_allowed() -> None:
     assert reading is not None
     assert reading.profile.schedule == "sync"
     assert booked(reading.profile, Role.ROLLOUT)[("rollout", SpanKind.BUSY)] == 90.0
+
+
+def test_the_master_worker_told_whole_steps_in_one_line() -> None:
+    paste = paste_of("areal_master.txt")
+    assert paste.framework == "areal"
+    assert points(paste, "step_time") == [(1, 2124.429, 2), (2, 2405.716, 3)]
+    assert points(paste, "tokens")[0] == (1, 111847.0, 2)
+    profile = profile_in(paste)
+    assert profile.step_time.source is Source.MEASURED
+    assert booked(profile, Role.TRAINER) == {}

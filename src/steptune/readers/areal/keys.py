@@ -7,10 +7,17 @@ from steptune.readers.reading import Gauge
 TOTAL_KEY = "sum of timeperf/*"
 """Step time: no log prints it, the top-level timers follow one another."""
 
+END_TO_END_KEY = "#End to end# execution time"
+TOKENS_KEY = "Average #tokens per batch"
+"""As the master worker printed them until 7f03b4b (2026-01-07)."""
+
 PREFIX = "timeperf/"
 
 SERIES: Mapping[str, Gauge] = {
     TOTAL_KEY: Gauge(name="step_time"),
+    END_TO_END_KEY: Gauge(name="step_time"),
+    "timeperf/e2e": Gauge(name="step_time"),
+    TOKENS_KEY: Gauge(name="tokens"),
     "ppo_actor/task_reward/avg": Gauge(name="reward"),
     "rollout/reward": Gauge(name="reward"),
     "ppo_actor/update/entropy/avg": Gauge(name="entropy"),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from steptune.core.phase import Phase, Role, SpanKind
-from steptune.readers.areal.keys import PREFIX, SERIES, TOTAL_KEY
+from steptune.readers.areal.keys import END_TO_END_KEY, PREFIX, SERIES, TOTAL_KEY
 from steptune.readers.facts import JobFacts
 from steptune.readers.formats.mean_step import MeanStep, WorkKeys, read_mean_step
 from steptune.readers.reading import LogReading
@@ -52,10 +52,12 @@ def to_reading(records: Sequence[StepRecord], facts: JobFacts) -> LogReading | N
         worker=Role.TRAINER if is_async else Role.ROLLOUT,
         kind=SpanKind.EXPOSED_WAIT if is_async else SpanKind.BUSY,
     )
+    totalled = [_with_total(record) for record in records]
+    is_summed = any(TOTAL_KEY in record.readings for record in totalled)
     meaning = MeanStep(
         framework="areal",
-        step_key=TOTAL_KEY,
-        step_note=_TOTAL_NOTE,
+        step_key=TOTAL_KEY if is_summed else END_TO_END_KEY,
+        step_note=_TOTAL_NOTE if is_summed else "",
         timers=(rollout, *_TIMERS),
         clock=(Role.TRAINER,) if is_async else (Role.TRAINER, Role.ROLLOUT),
         schedule="async" if is_async else "sync",
@@ -66,9 +68,9 @@ def to_reading(records: Sequence[StepRecord], facts: JobFacts) -> LogReading | N
             max_completion=("gconfig.max_new_tokens",),
         ),
         timer_prefix=PREFIX,
-        notes=(_WAIT_NOTE,) if is_async else (),
+        notes=(_WAIT_NOTE,) if is_async and is_summed else (),
     )
-    return read_mean_step([_with_total(record) for record in records], facts, meaning)
+    return read_mean_step(totalled, facts, meaning)
 
 
 def _with_total(record: StepRecord) -> StepRecord:

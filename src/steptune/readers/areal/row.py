@@ -17,7 +17,7 @@ _OWN_SETTING = re.compile(
 
 ROW = FrameworkReader(
     name="areal",
-    wanted=(b"Train step ", b"timeperf/", b"ppo_actor/", b"rollout/", "│".encode()),
+    wanted=(b"Train step ", b"#End to end#", b"timeperf/", b"ppo_actor/", b"rollout/", "│".encode()),
     is_mark=is_mark,
     owns_key=lambda key: _OWN_KEY.match(key) is not None,
     owns_setting=lambda key: _OWN_SETTING.fullmatch(key) is not None,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import final
 
-from steptune.readers.areal.keys import PREFIX
+from steptune.readers.areal.keys import END_TO_END_KEY, PREFIX, TOKENS_KEY
 from steptune.readers.formats.by_step import add
 from steptune.readers.formats.tables import table_cells
 from steptune.readers.lines import Line, NumberedLine, clean_lines
@@ -19,7 +19,13 @@ from steptune.readers.step import Reading, StepBuilder, StepRecord
 from steptune.readers.values import parse_number
 
 _DONE = re.compile(r"\bTrain step (?P<number>\d{1,9})/\d+ done\.")
-_MARK = re.compile(r"\bTrain step \d+/\d+ done\.|│ (?:timeperf|ppo_actor)/\w")
+_MARK = re.compile(r"\bTrain step \d+/\d+ done\.|│ (?:timeperf|ppo_actor)/\w|#End to end# execution")
+_MASTER = re.compile(
+    r"\(global step (?P<number>\d{1,9})\) finishes\. (?:Average #tokens per batch is (?P<tokens>\d{1,12})\. )?"
+    r"#End to end# execution time: \*(?P<seconds>\d+(?:\.\d+)?)\*s"
+)
+"""The master worker of AReaL before 1.0 tells a whole step in one line."""
+
 _KEY = re.compile(r"[A-Za-z_]\w*(?:/[\w.@-]+)+")
 
 
@@ -43,6 +49,11 @@ class _Reader:
 
     def feed(self, line: Line) -> Iterator[StepRecord]:
         """Take one row; yield the step it closes."""
+        if master := _MASTER.search(line.text):
+            yield from self._turn(int(master["number"]))
+            add(self.step, list(_whole_step(master, line)))
+            yield from self._turn(None)
+            return
         if done := _DONE.search(line.text):
             yield from self._turn(int(done["number"]))
             return
@@ -60,6 +71,12 @@ class _Reader:
         if not self.step.is_empty():
             yield self.step.build()
         self.step = StepBuilder(path=self.step.path, number=number)
+
+
+def _whole_step(found: re.Match[str], line: Line) -> Iterator[Reading]:
+    for key, text in ((END_TO_END_KEY, found["seconds"]), (TOKENS_KEY, found["tokens"])):
+        if text is not None:
+            yield Reading(key=key, value=float(text), text=text, line=line.number)
 
 
 def _readings(line: Line) -> Iterator[Reading]:
