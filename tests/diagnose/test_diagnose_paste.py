@@ -21,11 +21,11 @@ def test_a_rollout_bound_step_is_answered_in_full() -> None:
     )
     answer = diagnose_paste(log)
     bound = next(f for f in answer.findings if f.code == "rollout_bound")
-    assert bound.title == "77% of the step goes to generation; if that were free, 96.5 s to 22.5 s"
+    assert bound.title == "77% of the step goes to generation; if that were free, 1 m 37 s to 22.5 s"
     assert bound.evidence[0].origin is not None
     assert bound.remedies[0].step_time is not None
     assert {"implausible/mfu", "one_step"} <= answer.codes()
-    assert "A faster reference pass cannot help: for free it saves 2 s of 96.5 s (2.1%)" in answer.cannot_help
+    assert "A faster reference pass cannot help: for free it saves 2 s of 1 m 37 s (2.1%)" in answer.cannot_help
     assert answer.phases
     assert not answer.switch_on
 
@@ -134,3 +134,22 @@ def test_a_number_with_a_lost_decimal_point_overflows_nothing() -> None:
 def test_an_answer_survives_the_way_through_json() -> None:
     answer = diagnose_paste(paste(step({"rollout": 5.0, "train": 1.0}), series=(series("loss", math.nan),)))
     assert Diagnosis.model_validate_json(answer.model_dump_json()).codes() == answer.codes()
+
+
+@pytest.mark.parametrize("number", [10**400, -(10**400), 1e308, math.nan, math.inf, -1, 0, True])
+def test_impossible_settings_are_unknown(number: object) -> None:
+    keys = (
+        "data__train_batch_size",
+        "actor_rollout_ref__rollout__n",
+        "actor_rollout_ref__rollout__gpu_memory_utilization",
+        "actor_rollout_ref__rollout__max_num_batched_tokens",
+        "actor_rollout_ref__rollout__top_p",
+        "actor_rollout_ref__actor__clip_ratio",
+        "trainer__save_freq",
+        "trainer__n_gpus_per_node",
+    )
+    logged = (series("is_ratio_mean", 0.9), series("timing_s/save_checkpoint", 900.0))
+    given = paste(step({"rollout": 5.0, "train": 1.0}), settings=config(**dict.fromkeys(keys, number)), series=logged)
+    answer = diagnose_paste(given)
+    assert "rollout_bound" in answer.codes()
+    assert not {"small_decode_batch", "mismatch/tight_clip", "mismatch/sampling_params"} & answer.codes()

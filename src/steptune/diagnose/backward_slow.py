@@ -64,4 +64,4 @@ def _places(profile: Profile) -> tuple[Evidence, ...]:
     wanted = (Phase.TRAIN.value, Phase.OLD_LOGPROB.value)
     spans = [p for r in profile.roles for p in r.phases if p.phase in wanted]
     keyed = {p.origin.key: p for p in spans if p.origin is not None}
-    return tuple(Evidence(text=f"{key} {p.seconds.value:.4g} s", origin=p.origin) for key, p in keyed.items())
+    return tuple(Evidence(text=f"{key} {p.seconds.value:.6g} s", origin=p.origin) for key, p in keyed.items())

@@ -2,17 +2,17 @@
 
 from steptune.core.units import duration_text
 
-TENTHS_BELOW_S = 100.0
-"""Steps shorter than this are written in seconds with three digits: 96.6 s says more than 1 m 37 s."""
+MINUTE_S = 60.0
+"""Below it seconds are written with three digits: 22.5 s, not 22.49 s."""
 
 
 def said(seconds: float) -> str:
     """Return a duration for a sentence.
 
-    >>> said(96.551), said(12850), said(0.4)
-    ('96.6 s', '3 h 34 m', '400 ms')
+    >>> said(22.494), said(96.551), said(12850), said(0.4)
+    ('22.5 s', '1 m 37 s', '3 h 34 m', '400 ms')
     """
-    if 1.0 <= seconds < TENTHS_BELOW_S:
+    if 1.0 <= seconds < MINUTE_S:
         return f"{seconds:.3g} s"
     return duration_text(seconds)
 

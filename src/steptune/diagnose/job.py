@@ -44,10 +44,7 @@ class Job:
     def number(self, concept: Concept) -> float | None:
         """Return the declared number, or None when it is not stated as one."""
         setting = self.declared(concept)
-        value = None if setting is None else setting.value
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            return None
-        return float(value)
+        return None if setting is None else plain_number(setting.value)
 
     def positive(self, concept: Concept) -> float | None:
         """As `number`, but None unless it is above zero."""
@@ -58,6 +55,13 @@ class Job:
         """Return the first series, by canonical name or key, that has a finite plausible value."""
         found = (self.paste.get_series(name) for name in names)
         return next((s for s in found if s is not None and s.finite()), None)
+
+
+def plain_number(value: object) -> float | None:
+    """Return a possible number as float; None for anything else, truth values and integers of 400 digits included."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MAX_NUMBER:
+        return None
+    return float(value)
 
 
 def read_job(paste: Paste) -> Job:
@@ -141,9 +145,9 @@ def samples_per_step(job: Job) -> float | None:
     if (stated := job.positive("samples_per_step")) is not None:
         return stated
     work = job.profile.work if job.profile else None
-    prompts = work.prompts_per_step if work and work.prompts_per_step else job.positive("prompts_per_step")
-    group = work.group_size if work and work.group_size else job.positive("group_size")
-    return None if prompts is None or group is None else float(prompts * group)
+    prompts = plain_number(work and work.prompts_per_step) or job.positive("prompts_per_step")
+    group = plain_number(work and work.group_size) or job.positive("group_size")
+    return None if prompts is None or group is None else prompts * group
 
 
 def model_billions(job: Job) -> float | None:

@@ -2,7 +2,7 @@
 
 from steptune.core.finding import Evidence, Finding, FindingKind, Severity
 from steptune.core.paste import Setting
-from steptune.diagnose.job import Job, mean_of, origin_of, setting_text
+from steptune.diagnose.job import Job, mean_of, origin_of, plain_number, setting_text
 from steptune.hardware.devices import find_device
 
 TIGHT_CLIP = 0.01
@@ -18,15 +18,15 @@ _CORRECTIONS = ("loss_fn.use_importance_sampling_correction",)
 def tight_clip(job: Job) -> Finding | None:
     """Find a clip range narrower than numeric noise."""
     bounds = [s for s in (job.declared("clip_low"), job.declared("clip_high")) if s is not None]
-    tight = [s for s in bounds if _is_number(s) and 0 < float(str(s.value)) < TIGHT_CLIP]
+    tight = [(s, value) for s in bounds if (value := plain_number(s.value)) is not None and 0 < value < TIGHT_CLIP]
     if not tight:
         return None
-    said = " and ".join(f"{float(str(s.value)):g}" for s in tight)
+    said = " and ".join(f"{value:g}" for _, value in tight)
     title = (
         f"A clip range of {said} is below numeric noise (about 0.01 nat a token): "
         f"the mismatch that is still harmless shrinks with it"
     )
-    facts = tuple(Evidence(text=setting_text(s), origin=s.origin) for s in tight)
+    facts = tuple(Evidence(text=setting_text(s), origin=s.origin) for s, _ in tight)
     return _finding("tight_clip", title, facts, Severity.WARNING)
 
 
@@ -68,14 +68,10 @@ def unproven_hardware(job: Job) -> Finding | None:
 
 
 def _truncates(setting: Setting) -> bool:
-    if not _is_number(setting):
+    value = plain_number(setting.value)
+    if value is None:
         return False
-    value = float(str(setting.value))
     return 0 < value < 1 if setting.key.lower().replace("-", "_").endswith("top_p") else value > 0
-
-
-def _is_number(setting: Setting) -> bool:
-    return isinstance(setting.value, int | float) and not isinstance(setting.value, bool)
 
 
 def _finding(code: str, title: str, evidence: tuple[Evidence, ...], severity: Severity) -> Finding:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import final
 
 from steptune.core.finding import Neighbour
-from steptune.diagnose.job import Job, model_billions, num_devices
+from steptune.diagnose.job import Job, model_billions, num_devices, plain_number
 from steptune.hardware.devices import find_device
 from steptune.published.runs import PublishedRun, published_runs
 
@@ -126,7 +126,7 @@ def _known(text: str) -> str | None:
 
 
 def _or(first: float | None, second: float | None) -> float | None:
-    return second if first is None else float(first)
+    return second if (value := plain_number(first)) is None else value
 
 
 def _positive(value: float | str | None) -> float | str | None:

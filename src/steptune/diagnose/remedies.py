@@ -11,7 +11,7 @@ from steptune.core.estimate import Estimate
 from steptune.core.finding import Remedy
 from steptune.core.knob import Effect, KnobValue
 from steptune.diagnose.config_lines import Change, config_lines
-from steptune.diagnose.job import Job
+from steptune.diagnose.job import Job, plain_number
 from steptune.published.declared import normal_key
 from steptune.published.moves import Move, Step, moves
 
@@ -109,7 +109,7 @@ def _change(job: Job, step: Step) -> Change | None:
 
 def _moved(step: Step, now: object) -> KnobValue:
     """The value after a relative operation, or None when it is unknown, no number, or already at the limit."""
-    if isinstance(now, bool) or not isinstance(now, int | float):
+    if isinstance(now, bool) or not isinstance(now, int | float) or plain_number(now) is None:
         return None
     amount = float(step.value)
     if step.op == "*":
