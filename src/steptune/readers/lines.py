@@ -17,7 +17,7 @@ MIN_WRAP_COLUMNS = 80
 
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _RAY_PREFIX = re.compile(r"^\s*\([\w.:]+ pid=\d+(?:, ip=[\d.]+)?\) ?(?:\[repeated \d+x[^\]]*\] ?)?")
-_RAY_REPEAT = re.compile(r"\s*\[repeated \d+x across cluster\](?: \(Ray dedup.*)?$")
+_RAY_REPEAT = re.compile(r"\s?\[repeated \d+x across cluster\](?: \(Ray dedup.*)?$")
 _GREP_PREFIX = re.compile(r"^\s*(?:[\w./-]+\.(?:log|txt|out|err)[:-])?\d+[:-](?=[(\[{<'\"A-Za-z])")
 """What `grep -n` puts before a line; a time of day is none, and neither is a number that a wrap broke."""
 

@@ -1,6 +1,7 @@
 """Metrics of all steps become series under canonical names, each point with its line and how far it can be believed."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -16,6 +17,9 @@ MAX_SERIES = 600
 
 MEMORY_SLACK = 1.02
 """A card may hold this much more than people call it by: 80 GB cards state 79.1 to 81.6 GiB."""
+
+_COUNTER = re.compile(r"timing|(?:^|[/_])num_")
+"""Of these -1 means `not measured`: a count or a duration is never negative."""
 
 _FRACTIONS = ("clipped_frac", "zero_std_frac", "ess_frac", "grad_clip_frac")
 _DEVICE_MEMORY = ("memory_allocated_gib", "memory_reserved_gib", "memory_after_sleep_gib")
@@ -35,6 +39,7 @@ def status_of(name: str, value: float, *, card_gib: float | None) -> ValueStatus
         or (name in _POSITIVE and value <= 0)
         or (name in _NOT_NEGATIVE and value < 0)
         or (name == "mfu" and value > 1)
+        or (value == -1 and _COUNTER.search(name) is not None)
         or (name in _DEVICE_MEMORY and card_gib is not None and value > card_gib * MEMORY_SLACK)
     )
     return ValueStatus.IMPLAUSIBLE if is_false else ValueStatus.MEASURED

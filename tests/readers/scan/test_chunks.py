@@ -86,7 +86,7 @@ def test_nul_bytes_are_taken_out_and_foreign_bytes_replaced(tmp_path: Path) -> N
 
 def test_a_line_without_end_is_cut_at_a_space_not_inside_a_number(tmp_path: Path) -> None:
     path = tmp_path / "log"
-    path.write_bytes(b"x " + b"123456789 " * 40_000)
+    path.write_bytes(b"x " + b"123456789 " * 20_000)
     [(_, text)] = all_lines(read_chunks(path))
     assert set(text.split()) == {"x", "123456789"}
 

@@ -68,3 +68,4 @@ ROW = FrameworkReader(
     version=re.compile(r"\bnemo[-_ ]rl(?:==|:\s?| version:? | )v?(\d+\.\d+(?:\.\d+)?(?:\.?(?:dev|rc|post)\d*)?)", re.I),
     fact_needles=(b"emo-rl", b"emo_rl", b"NeMo RL", b"NeMo-RL"),
 )
+"""`gen_kl_error` is KL(rollout || trainer), k3 by default (`loss_fn.reference_policy_kl_type`; NeMo RL 7ea279a)."""

@@ -17,7 +17,9 @@ _NAMED = re.compile(
     rf"(?P<name>{_CHIP})(?:[- ](?:SXM\d?|PCIe|NVL))?(?:[- ]\(?(?P<gb>\d{{2,3}}) ?(?:GB?|GiB)\b)?"
     rf"(?: ?GPUs?)?(?: ?[x×] ?(?P<after>\d{{1,4}})\b)?(?![\w/])"
 )
-_CAPACITY = re.compile(r"total capacity of (?P<gib>\d+(?:\.\d+)?) ?GiB|(?P<cap>\d+(?:\.\d+)?) GiB total capacity")
+_CAPACITY = re.compile(
+    r"total capacity of (?P<gib>\d+(?:\.\d+)?) ?GiB|(?P<cap>\d{1,4}(?:\.\d{1,4})?) GiB total capacity"
+)
 _EACH = re.compile(r"(?P<gb>\d{2,3}) ?(?:GB|GiB|G) each|(?P<peak>(?<=/)\d+\.\d) GiB \(\d")
 _COUNT = re.compile(r"(?<![\w./-])(?P<count>[1-9]\d{0,3}) ?[x×]? ?(?:GPUs?|accelerators|NPUs?|devices)\b")
 

@@ -17,7 +17,7 @@ from steptune.readers.scan.chunks import Chunk
 FOLLOWING_LINES = 2
 """Lines that come along after each wanted one: rows of a wrapped record, and what tells that a list has ended."""
 
-MAX_LINE_BYTES = 1 << 18
+MAX_LINE_BYTES = 1 << 16
 """Longest line that is handed on whole: the longest step line seen is 12 kB."""
 
 MAX_LONE_HITS = 400

@@ -16,7 +16,7 @@ from steptune.readers.lines import NumberedLine
 from steptune.readers.scan.devices import read_devices
 from steptune.readers.values import parse_number
 
-_FACT = re.compile(r"^\s*#\s*fact:\s*(?P<key>[\w.-]+)\s*=\s*(?P<value>\S.*?)\s*$")
+_FACT = re.compile(r"^\s*#\s*fact:\s*(?P<key>[\w.-]+)\s*=\s*(?P<value>\S.*)$")
 
 
 @final
@@ -61,7 +61,7 @@ class Told:
 def read_told(lines: Iterable[NumberedLine], path: str) -> Told:
     """Return the facts among clean lines."""
     found = ((number, _FACT.match(text)) for number, text in lines)
-    return Told(facts=tuple((fact["key"], fact["value"], number) for number, fact in found if fact), path=path)
+    return Told(facts=tuple((fact["key"], fact["value"].rstrip(), number) for number, fact in found if fact), path=path)
 
 
 def _device_fields(key: str, text: str, path: str) -> dict[str, object]:

@@ -20,10 +20,11 @@ from steptune.readers.values import parse_number
 
 _STEP = re.compile(r"(?:^|(?<=[\s\])>|]))step:(\d+)(?=\s|$)")
 _MARK = re.compile(r"(?:^|\s)step:\d+ - [a-z_-]+/\S+:")
-_SEPARATOR = re.compile(r"\s+-\s+")
-_METRIC = re.compile(r"-?\s*(?P<key>[A-Za-z][^\s:]*/[^\s:]+)\s*:\s*(?P<value>\S+)(?:\s+\([\d.]+\s?%\))?\s*")
+_SEPARATOR = re.compile(r"(?<!\s)\s{1,200}-\s{1,200}")
+"""Bounded, as all that could be tried from every place of a long line of spaces or slashes."""
+_METRIC = re.compile(r"-?\s*(?P<key>[A-Za-z][^\s:]{0,100}/[^\s:]{1,200})\s*:\s*(?P<value>\S+)(?:\s+\([\d.]+\s?%\))?\s*")
 _PLAIN_METRIC = re.compile(
-    r" - ([A-Za-z][^\s:]*/[^\s:]+):([-+]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|nan|inf))(?= - |$)"
+    r" - ([A-Za-z][^\s:]{0,100}/[^\s:]{1,200}):([-+]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|nan|inf))(?= - |$)"
 )
 _AVERAGE = re.compile(r"\(avg \(std\), med\) = \(\s*(?P<value>[-+\w.]+) .*\)\s+#\s(?P<key>\w+(?:/[\w@.-]+)+)\s*$")
 """A metric that a monitor prints as average, spread and median, its name behind a `#`."""
@@ -37,7 +38,7 @@ _TAIL = re.compile(r"[\w@./+()-]*(?::\s*[\w.+()-]*)?\s*")
 _KEY_HEAD = re.compile(r"[a-z_]+/[\w@./-]*:?")
 """The start of a key at the end of a row."""
 
-_BARE_TAIL = re.compile(r"[\d.eE+()-]+|\S+:\S+")
+_BARE_TAIL = re.compile(r"[\d.eE+()-]+|\S{1,200}:\S+")
 """A row that may be nothing but such a rest; other output can look the same."""
 
 _UNSURE = "…"
