@@ -19,7 +19,7 @@ from steptune.report.diagnosis_text import diagnosis_text
 from steptune.report.redact import REDACTED, is_secret_key, redact, redact_text
 
 LETTERS = string.ascii_letters + string.digits
-KEYS = st.text(LETTERS, min_size=32, max_size=40).filter(lambda key: not key.isdigit())
+KEYS = st.text(LETTERS, min_size=32, max_size=40).filter(lambda key: not key.isdigit() and not key.isalpha())
 
 CARRIERS = (
     "export WANDB_API_KEY={}",
@@ -33,6 +33,10 @@ CARRIERS = (
     "--wandb-api-key={}",
     "--use_wandb --wandb_token {}",
     "Authorization: Bearer {}",
+    "authorization: token {}1",
+    "wandb login {}1",
+    "x-api-key: {}",
+    "--token {}1",
     "https://user:{}@host.example/path",
     "redis://:{}@10.0.0.1:6379",
     "git clone https://oauth2:{}@github.example/x.git",
@@ -94,6 +98,7 @@ def test_aws_keys_and_private_keys_are_replaced() -> None:
         "PWD=/root/verl",
         "s3://bucket/path and https://github.com/volcengine/verl/issues/2",
         "secret sauce: none",
+        "basic configuration-and-more stays",
         "--password --n 5",
         "tokens_per_second: 5193.2",
         "2025-01-01 12:30:59 INFO http://10.0.0.1:8265/api",
@@ -143,7 +148,15 @@ def test_no_output_of_a_diagnosis_holds_a_secret(key: str) -> None:
 @given(KEYS)
 def test_no_output_of_a_comparison_holds_a_secret(key: str) -> None:
     changed = SettingDifference(key="trainer.api_key", a=key, b=f"{key}2", touches="unknown")
-    clean = redact(Comparison(verdict=SpeedVerdict.NO_PROOF, reason=f"see api_key={key}", settings=(changed,)))
+    told = Finding(
+        code="two_changes",
+        kind=FindingKind.NO_CLAIM,
+        severity=Severity.INFO,
+        title="two",
+        evidence=(Evidence(text=f"trainer.api_key {key} -> {key}2"),),
+    )
+    answer = Comparison(verdict=SpeedVerdict.NO_PROOF, reason="so", settings=(changed,), findings=(told,))
+    clean = redact(answer)
     for output in (comparison_text(clean), comparison_html(clean), answer_json(clean)):
         assert key not in output
 

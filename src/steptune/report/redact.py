@@ -43,8 +43,11 @@ NAMED = re.compile(
 FLAG = re.compile(rf"(?<!\S)(?P<name>--?{_NAME})(?P<gap>\s+)(?P<value>{_VALUE})", re.IGNORECASE)
 """``--api-key x``."""
 
-BEARER = re.compile(r"(?P<name>\b(?:bearer|basic))(?P<gap>\s+)(?P<value>[A-Za-z0-9+/_.=~-]{16,})", re.IGNORECASE)
-"""``Authorization: Bearer ...``."""
+BEARER = re.compile(
+    r"(?P<name>\b(?:bearer|basic|authorization:\s*token|wandb\s+login))(?P<gap>\s+)(?P<value>[A-Za-z0-9+/_.=~-]{16,})",
+    re.IGNORECASE,
+)
+"""``Authorization: Bearer ...``, ``wandb login ...``."""
 
 IN_URL = re.compile(
     r"(?P<name>\b[a-z][a-z0-9+.-]{0,20}://[^\s:/@]{0,100})(?P<gap>:)(?P<value>[^\s/@]{1,200})(?=@)", re.IGNORECASE
@@ -115,6 +118,8 @@ def _is_secret(match: re.Match[str]) -> bool:
     name, value = match["name"].lower(), _core(match["value"])
     if not value or _HARMLESS.fullmatch(value) or (match.re is FLAG and value.startswith("-")):
         return False
+    if match.re is BEARER:
+        return any(character.isdigit() for character in value)
     if name.strip("-") == "token":
         return len(value) >= MIN_BARE_TOKEN and value.isascii() and not value.isalpha()
     return not (name.endswith("token") and value.replace(".", "", 1).isdigit())
@@ -134,12 +139,14 @@ def _secret_settings(record: BaseModel) -> list[str]:
     found: list[str] = []
 
     def note(held: BaseModel) -> BaseModel:
-        if isinstance(held, Setting) and _is_secret_value(held.key, held.text) and len(held.text) >= MIN_SECRET:
+        if isinstance(held, Setting) and _is_secret_value(held.key, held.text):
             found.append(_core(held.text))
+        if isinstance(held, SettingDifference):
+            found.extend(str(v) for v in (held.a, held.b) if _is_secret_value(held.key, str(v)))
         return held
 
     map_strings(record, lambda text: text, note)
-    return found
+    return [value for value in found if len(value) >= MIN_SECRET]
 
 
 def _blanked(record: BaseModel) -> BaseModel:
