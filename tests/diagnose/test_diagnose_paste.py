@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from diagnose_cases import asynchronous
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paste_cases import paste, series, step
@@ -28,6 +29,12 @@ def test_a_rollout_bound_step_is_answered_in_full() -> None:
     assert "A faster reference pass cannot help: for free it saves 2 s of 1 m 37 s (2.1%)" in answer.cannot_help
     assert answer.phases
     assert not answer.switch_on
+
+
+def test_a_wait_for_samples_is_not_called_generation() -> None:
+    starved = asynchronous(trainer_busy={"train": 5.0}, trainer_wait={"rollout": 4.9})
+    titles = [f.title for f in diagnose_paste(paste(starved)).findings if f.code == "rollout_bound"]
+    assert titles == ["49% of the step goes to waiting for samples; if that were free, 10 s to 5.1 s"]
 
 
 def test_nine_hours_are_said_as_people_say_them() -> None:

@@ -78,6 +78,8 @@ def _of_step(profile: Profile, bottleneck: Bottleneck) -> Cause:
     subject, phases = SUBJECTS[bottleneck.kind]
     if bottleneck.kind is BottleneckKind.ENVIRONMENT_BOUND:
         subject = _environment(profile)
+    if bottleneck.kind is BottleneckKind.ROLLOUT_BOUND and profile.schedule == "async":
+        subject = "waiting for samples"
     step_s = profile.step_time.value
     return Cause(
         kind=bottleneck.kind,
