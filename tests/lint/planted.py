@@ -4,7 +4,7 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
-from steptune.core.paste import Paste, Setting
+from steptune.core.paste import Note, Paste, Setting
 from steptune.core.profile import Origin
 from steptune.core.records import Record
 from steptune.readers.config.read import read_settings
@@ -32,6 +32,8 @@ class Case(Record):
     version: str | None = None
     calm_version: str | None = None
     prefix: str = ""
+    note: str = ""
+    """What a reader would note of the faulty file."""
 
     @property
     def code(self) -> str:
@@ -63,7 +65,8 @@ def healthy(base: str) -> Paste:
 
 def planted(case: Case) -> Paste:
     """Return the configuration with its fault."""
-    return _changed(case, case.plant, case.unset, case.version, case.repeat)
+    paste = _changed(case, case.plant, case.unset, case.version, case.repeat)
+    return paste.model_copy(update={"notes": (Note(text=case.note),) if case.note else ()})
 
 
 def near_miss(case: Case) -> Paste:

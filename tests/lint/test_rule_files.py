@@ -5,9 +5,10 @@ import re
 import pytest
 
 from steptune.lint.check import PLACEHOLDER
+from steptune.lint.dependence import formulas
 from steptune.lint.formula import names_in
 from steptune.lint.load import frameworks, rule_set
-from steptune.lint.rule import Allocation, AtMost, Divides, Equal, Ignored, InRange, Missing, Rule, Together
+from steptune.lint.rule import Rule
 from steptune.lint.view import DEVICES, VERSION
 
 MIN_RULES = 60
@@ -17,22 +18,6 @@ FREE_WORDS = {"left", "right", "key", "got", "new", "active", "first"}
 """Words that checks provide to messages."""
 
 RULES = [(name, rule) for name in frameworks() for rule in rule_set(name).rules]
-
-
-def formulas(rule: Rule) -> list[str]:
-    found = [*rule.when, *(text for fix in rule.fixes for text in fix.set.values())]
-    match rule.check:
-        case Divides(value=value, by=other) | AtMost(value=value, limit=other) | Equal(value=value, to=other):
-            found += [value, other]
-        case Together(all_of=conditions):
-            found += conditions
-        case InRange(names=names) | Ignored(names=names) | Missing(names=names):
-            found += names
-        case Allocation(names=names, num_gpus=formula):
-            found += [*names, formula]
-        case _:
-            pass
-    return found
 
 
 def test_there_are_enough_rules_and_all_eight_frameworks_have_some() -> None:
@@ -49,7 +34,8 @@ def test_no_id_is_used_twice(framework: str) -> None:
 @pytest.mark.parametrize(("framework", "rule"), RULES, ids=[f"{name}/{rule.id}" for name, rule in RULES])
 def test_a_rule_names_only_what_its_file_knows(framework: str, rule: Rule) -> None:
     names = {*rule_set(framework).names, DEVICES, VERSION}
-    used = {name for text in formulas(rule) for name in names_in(text)} | {adjust.name for adjust in rule.adjust}
+    texts = (*formulas(rule), *(text for fix in rule.fixes for text in fix.set.values()))
+    used = {name for text in texts for name in names_in(text)} | {adjust.name for adjust in rule.adjust}
     set_names = {name for fix in rule.fixes for name in fix.set}
     words = set(PLACEHOLDER.findall(" ".join((rule.message, *(fix.text for fix in rule.fixes)))))
     assert (used | set_names) - {"True", "False"} <= names

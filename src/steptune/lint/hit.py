@@ -14,3 +14,8 @@ class Hit:
 
     evidence: tuple[Evidence, ...]
     words: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def plain(value: float) -> str:
+    """Return a number as messages show it, without the tail of floats; whole numbers of any size stay exact."""
+    return str(value) if isinstance(value, int) else f"{value:g}"

@@ -24,7 +24,7 @@ class Name(Record):
     """
 
     keys: tuple[str, ...] = ()
-    """Spellings, the current one first; a key ending in ``.*`` is never allowed."""
+    """Spellings, the current one first; also how people abbreviate it in posts."""
     formula: str = ""
     """Over other names; used when no key is set."""
     default: Scalar = None
@@ -106,6 +106,13 @@ class Changed(Record):
     kinds: tuple[str, ...] = ("renamed", "removed", "deprecated")
 
 
+class Noted(Record):
+    """Fires for each reader's note that holds ``says``."""
+
+    kind: Literal["noted"] = "noted"
+    says: str
+
+
 class DebugSwitch(Record):
     """Fires for each environment variable that has one of the values listed for it."""
 
@@ -145,6 +152,7 @@ Check = Annotated[
     | Missing
     | Renamed
     | Changed
+    | Noted
     | DebugSwitch
     | Misspelt
     | Repeated

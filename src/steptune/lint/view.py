@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self, final
 
 from steptune.core.finding import Evidence
-from steptune.core.paste import Paste, Setting, effective
+from steptune.core.paste import Note, Paste, Setting, effective
 from steptune.lint.formula import Scalar, evaluate, holds, names_in
 from steptune.lint.rule import Name, RuleSet
 
@@ -19,6 +19,12 @@ DEVICES = "device_count"
 
 VERSION = "version"
 """Name under which formulas find the framework's version as 1000 x major + minor: 0.15 is 15, 1.9 is 1009."""
+
+COUNT_IN_PROSE = re.compile(r"(\d+)(?:\s*[:(]|\s+[a-z])")
+"""A number at the start of a sentence: ``32 prompts``, ``8 (1 node)``."""
+
+MAX_COUNT = 2**53
+"""Whole numbers beyond what a float holds exactly are damage, not settings."""
 
 MAX_DEPTH = 8
 """Formulas name formulas at most this deep; the rule files' test fails on a circle."""
@@ -49,6 +55,7 @@ class View:
     """Effective settings by `spelling`."""
     written: tuple[Setting, ...]
     """Everything as read, repeats included, in order."""
+    notes: tuple[Note, ...]
     framework: str
     device_count: int | None
     version: int | None
@@ -61,6 +68,7 @@ class View:
             names=rules.names,
             settings=effective(_normal(setting) for setting in paste.settings),
             written=paste.settings,
+            notes=paste.notes,
             framework=paste.framework or rules.framework,
             device_count=paste.devices.count if paste.devices else None,
             version=version_number(paste.framework_version),
@@ -96,7 +104,7 @@ class View:
             return self.device_count if name == DEVICES else self.version
         setting = self.setting(name)
         if setting is not None and setting.value is not None:
-            return None if not setting.is_resolved or isinstance(setting.value, tuple) else setting.value
+            return _scalar(setting)
         known = self.names.get(name)
         if known is None:
             return None
@@ -132,12 +140,24 @@ class View:
         return Evidence(text=_stated.get(name, f"{key} is not set: default {{}}").format(value))
 
 
+def _scalar(setting: Setting) -> Scalar:
+    value = setting.value
+    is_damaged = isinstance(value, int) and abs(value) > MAX_COUNT
+    return None if not setting.is_resolved or isinstance(value, tuple) or is_damaged else value
+
+
 def _normal(setting: Setting) -> Setting:
-    """Return the setting under its comparable key; an expression in code is no value."""
-    is_expression = setting.layer == "code" and setting.value == setting.text and not setting.text.isidentifier()
-    return setting.model_copy(
-        update={"key": spelling(setting.key), "is_resolved": setting.is_resolved and not is_expression}
-    )
+    """Return the setting under its comparable key; an expression in code is no value, a count in prose is one.
+
+    ``SP = 2: what follows`` is how people write posts; ``tp = args.tp`` is how they write scripts.
+    """
+    key = spelling(setting.key)
+    if setting.layer != "code" or setting.value != setting.text or setting.text.isidentifier():
+        return setting.model_copy(update={"key": key})
+    count = COUNT_IN_PROSE.match(setting.text)
+    if count is not None:
+        return setting.model_copy(update={"key": key, "value": int(count.group(1))})
+    return setting.model_copy(update={"key": key, "is_resolved": False})
 
 
 _stated = {DEVICES: "{} devices, as the log says", VERSION: "version {} (1000 x major + minor)"}

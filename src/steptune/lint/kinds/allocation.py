@@ -11,7 +11,7 @@ from math import prod
 from steptune.core.finding import Evidence
 from steptune.core.paste import Setting
 from steptune.lint.formula import number
-from steptune.lint.hit import Hit
+from steptune.lint.hit import Hit, plain
 from steptune.lint.rule import Allocation
 from steptune.lint.view import View
 
@@ -61,4 +61,4 @@ def _hit(settings: list[Setting], have: float, check: Allocation, view: View) ->
     if not needs or any(need is None for need in needs) or total <= have:
         return None
     facts = (*(Evidence(text=f"{s.key}={s.text}", origin=s.origin) for s in settings), *view.evidence(check.num_gpus))
-    return Hit(evidence=facts, words={"left": str(total), "right": f"{have:g}", "got": " and ".join(texts)})
+    return Hit(evidence=facts, words={"left": str(total), "right": plain(have), "got": " and ".join(texts)})

@@ -1,7 +1,7 @@
 """A value that must not exceed another."""
 
 from steptune.lint.formula import number
-from steptune.lint.hit import Hit
+from steptune.lint.hit import Hit, plain
 from steptune.lint.rule import AtMost
 from steptune.lint.view import View
 
@@ -11,5 +11,5 @@ def hits(check: AtMost, view: View) -> tuple[Hit, ...]:
     value, limit = number(check.value, view), number(check.limit, view)
     if value is None or limit is None or not value > limit:
         return ()
-    words = {"left": f"{value:g}", "right": f"{limit:g}"}
+    words = {"left": plain(value), "right": plain(limit)}
     return (Hit(evidence=view.evidence(check.value, check.limit), words=words),)

@@ -1,7 +1,7 @@
 """A value that must be a multiple of another."""
 
 from steptune.lint.formula import number
-from steptune.lint.hit import Hit
+from steptune.lint.hit import Hit, plain
 from steptune.lint.rule import Divides
 from steptune.lint.view import View
 
@@ -11,4 +11,4 @@ def hits(check: Divides, view: View) -> tuple[Hit, ...]:
     value, by = number(check.value, view), number(check.by, view)
     if value is None or by is None or value <= 0 or by <= 0 or value % by == 0:
         return ()
-    return (Hit(evidence=view.evidence(check.value, check.by), words={"left": f"{value:g}", "right": f"{by:g}"}),)
+    return (Hit(evidence=view.evidence(check.value, check.by), words={"left": plain(value), "right": plain(by)}),)

@@ -1,7 +1,7 @@
 """Two values that must be the same."""
 
 from steptune.lint.formula import number
-from steptune.lint.hit import Hit
+from steptune.lint.hit import Hit, plain
 from steptune.lint.rule import Equal
 from steptune.lint.view import View
 
@@ -11,4 +11,4 @@ def hits(check: Equal, view: View) -> tuple[Hit, ...]:
     value, to = number(check.value, view), number(check.to, view)
     if value is None or to is None or value == to:
         return ()
-    return (Hit(evidence=view.evidence(check.value, check.to), words={"left": f"{value:g}", "right": f"{to:g}"}),)
+    return (Hit(evidence=view.evidence(check.value, check.to), words={"left": plain(value), "right": plain(to)}),)

@@ -20,4 +20,4 @@ def _hit(check: InRange, name: str, view: View) -> Hit | None:
 
 def _is_inside(check: InRange, value: float) -> bool:
     is_above = value >= check.low if check.is_low_allowed else value > check.low
-    return is_above and value <= check.high and (not check.is_whole or value == int(value))
+    return is_above and value <= check.high and (not check.is_whole or isinstance(value, int) or value.is_integer())
