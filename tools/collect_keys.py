@@ -1,8 +1,8 @@
 """Writes `published/data/keys_<framework>.csv` from a local snapshot of a framework's public repository.
 
 Usage: ``python tools/collect_keys.py FRAMEWORK SNAPSHOT NAME@COMMIT [EXTRA=NAME@COMMIT ...]`` where SNAPSHOT is a
-folder with the repository's files and each EXTRA a folder of another project whose flags the framework takes over
-(Megatron for slime, transformers for TRL). Needs no network; the sources are parsed, never imported.
+folder with the repository's files and each EXTRA a folder of another project whose keys the framework takes over
+(Megatron and SGLang for slime, transformers and accelerate for TRL). Needs no network; sources are only parsed.
 """
 
 import csv
@@ -12,7 +12,16 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "src"), str(Path(__file__).resolve().parent)]
 
-from source_facts import Fact, class_facts, flag_facts, read_classes, yaml_facts  # noqa: E402 - needs the two folders above
+from source_facts import (  # noqa: E402 - needs the two folders above
+    Fact,
+    class_facts,
+    composed_facts,
+    flag_facts,
+    group_facts,
+    named_flag_facts,
+    read_classes,
+    yaml_facts,
+)
 
 Collector = Callable[[Path, list[Path]], Iterator[Fact]]
 """Takes the snapshot and the extra folders; a key found twice keeps its first fact."""
@@ -25,7 +34,9 @@ def _verl(root: Path, _: list[Path]) -> Iterator[Fact]:
         yield from yaml_facts(config / f"_generated_{name}.yaml", root)
     for path in sorted(root.glob("verl/experimental/*/config/*.yaml")):
         yield from yaml_facts(path, root)
-    yield from yaml_facts(config / "sft_trainer_engine.yaml", root)
+    yield from composed_facts(config / "sft_trainer_engine.yaml", root)
+    for name in ("ppo_trainer", "sft_trainer_engine"):
+        yield from group_facts(config / f"{name}.yaml", root)
     classes = read_classes(root.glob("verl/workers/config/*.py"), root)
     for prefix, name in _VERL_CLASSES:
         yield from class_facts(classes, name, prefix)
@@ -70,11 +81,15 @@ def _trl(root: Path, extra: list[Path]) -> Iterator[Fact]:
     names = ["GRPOConfig", "RLOOConfig", "SFTConfig", "DPOConfig", "RewardConfig", "AsyncGRPOConfig", "ModelConfig"]
     for name in (*names, "ScriptArguments"):
         yield from class_facts(classes, name)
+    for folder in extra:
+        launcher = read_classes([folder / "src/accelerate/commands/config/config_args.py"], folder)
+        yield from class_facts(launcher, "ClusterConfig")
 
 
 def _skyrl(root: Path, _: list[Path]) -> Iterator[Fact]:
     classes = read_classes((root / "skyrl/train/config").glob("*.py"), root)
     yield from class_facts(classes, "SkyRLTrainConfig")
+    yield from class_facts(classes, "SFTConfig")
 
 
 def _prime_rl(root: Path, _: list[Path]) -> Iterator[Fact]:
@@ -93,19 +108,38 @@ def _slime(root: Path, extra: list[Path]) -> Iterator[Fact]:
     for path in sorted(root.rglob("arguments.py")):
         yield from flag_facts(path, root)
     for folder in extra:
-        yield from flag_facts(folder / "megatron/training/arguments.py", folder)
-        classes = read_classes([*folder.glob("megatron/training/config/*.py"), *_megatron_sources(folder)], folder)
-        for name in _MEGATRON_CLASSES:
-            for fact in class_facts(classes, name):
-                yield fact.with_key(fact.key.replace("_", "-"))
+        yield from _megatron(folder)
+        yield from _sglang(folder)
+
+
+def _megatron(folder: Path) -> Iterator[Fact]:
+    """Yield Megatron's flags: written out, or made from the fields of its configuration classes."""
+    if not (folder / "megatron").is_dir():
+        return
+    yield from flag_facts(folder / "megatron/training/arguments.py", folder)
+    sources = [*folder.glob("megatron/training/config/*.py"), *(folder / "megatron/core").rglob("*config.py")]
+    classes = read_classes(sources, folder)
+    for name in _MEGATRON_CLASSES:
+        for fact in class_facts(classes, name):
+            flag = fact.key.replace("_", "-")
+            yield fact.with_key(flag)
+            if fact.default == "True":
+                yield from (fact.with_key(f"{prefix}-{flag}") for prefix in ("no", "disable"))
+    for path in sources:
+        yield from named_flag_facts(path, folder)
 
 
 _MEGATRON_CLASSES = (
     "TransformerConfig",
     "TrainingConfig",
+    "ValidationConfig",
     "OptimizerConfig",
     "SchedulerConfig",
     "CheckpointConfig",
+    "TokenizerConfig",
+    "RNGConfig",
+    "RerunStateMachineConfig",
+    "StragglerDetectionConfig",
     "DistributedInitConfig",
     "DistributedDataParallelConfig",
     "LoggerConfig",
@@ -114,13 +148,11 @@ _MEGATRON_CLASSES = (
 """Megatron turns the fields of these classes into flags."""
 
 
-def _megatron_sources(folder: Path) -> list[Path]:
-    names = (
-        "transformer/transformer_config",
-        "optimizer/optimizer_config",
-        "distributed/distributed_data_parallel_config",
-    )
-    return [folder / f"megatron/core/{name}.py" for name in (*names, "model_parallel_config")]
+def _sglang(folder: Path) -> Iterator[Fact]:
+    """Yield SGLang's server flags as slime takes them: behind `sglang-`."""
+    classes = read_classes((folder / "python/sglang/srt/arg_groups/fields").glob("*.py"), folder)
+    for name in classes:
+        yield from (fact.with_key("sglang-" + fact.key.replace("_", "-")) for fact in class_facts(classes, name))
 
 
 def _areal(root: Path, _: list[Path]) -> Iterator[Fact]:

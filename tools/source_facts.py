@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from steptune.core.paste import SettingValue
+from steptune.readers.config.files import read_config_file
 from steptune.readers.config.tree import flatten
 from steptune.readers.config.yaml_text import read_yaml
 
@@ -54,13 +56,39 @@ def yaml_facts(path: Path, root: Path) -> Iterator[Fact]:
     """Yield one fact per key of a YAML file; positions in lists are left out."""
     lines = list(enumerate(path.read_text(encoding="utf-8").splitlines(), start=1))
     for entry in flatten(read_yaml(lines)):
-        parts = entry.key.split(".")
-        if any(part.isdigit() or part == "_override_" for part in parts) or parts[0] in ("defaults", "hydra"):
-            continue
-        name = (
-            "null" if entry.value is None else "list" if isinstance(entry.value, tuple) else type(entry.value).__name__
-        )
-        yield Fact(key=entry.key, type=name, default=_short(entry.text), root=root, path=str(path.relative_to(root)))
+        yield from _value_fact(entry.key, entry.value, entry.text, path, root)
+
+
+def composed_facts(path: Path, root: Path) -> Iterator[Fact]:
+    """Yield one fact per key of a YAML file and its parents, merged."""
+    for setting in read_config_file(path):
+        yield from _value_fact(setting.key, setting.value, setting.text, Path(setting.origin.path), root)
+
+
+def group_facts(path: Path, root: Path) -> Iterator[Fact]:
+    """Yield the groups that a Hydra `defaults` list chooses from, with the option chosen."""
+    lines = list(enumerate(path.read_text(encoding="utf-8").splitlines(), start=1))
+    for entry in flatten(read_yaml(lines)):
+        place, _, group = entry.key.partition(".")
+        key = group.partition(".")[2].partition("@")[0]
+        if place == "defaults" and key:
+            yield Fact(key=key, type="group", default=_short(entry.text), root=root, path=str(path.relative_to(root)))
+
+
+def _value_fact(key: str, value: SettingValue, text: str, path: Path, root: Path) -> Iterator[Fact]:
+    parts = key.split(".")
+    if any(part.isdigit() or part == "_override_" for part in parts) or parts[0] in ("defaults", "hydra"):
+        return
+    name = "null" if value is None else "list" if isinstance(value, tuple) else type(value).__name__
+    where = path.resolve().relative_to(root.resolve())
+    yield Fact(key=key, type=name, default=_short(text), root=root, path=str(where))
+
+
+def named_flag_facts(path: Path, root: Path) -> Iterator[Fact]:
+    """Yield the flags that Megatron's fields name themselves: ``"arg_names": ["--norm-epsilon"]``."""
+    for names in re.findall(r'"arg_names": \[([^\]]*)\]', path.read_text(encoding="utf-8")):
+        for key in re.findall(r'"--([\w-]+)"', names):
+            yield Fact(key=key, type="flag or value", default="", root=root, path=str(path.relative_to(root)))
 
 
 def flag_facts(path: Path, root: Path) -> Iterator[Fact]:
@@ -160,7 +188,18 @@ def _fields(node: ast.ClassDef) -> Iterator[tuple[str, str, str]]:
                 and name != "model_config"
                 and "ClassVar" not in ast.unparse(statement.annotation)
             ):
-                yield name, ast.unparse(statement.annotation).strip("'\""), _default(statement.value)
+                yield name, _annotation(statement.annotation), _default(statement.value)
+
+
+def _annotation(node: ast.expr) -> str:
+    """Return a type as written, without what `Annotated[type, ...]` says about it."""
+    if (
+        isinstance(node, ast.Subscript)
+        and ast.unparse(node.value) in ("A", "Annotated")
+        and isinstance(node.slice, ast.Tuple)
+    ):
+        node = node.slice.elts[0]
+    return ast.unparse(node).strip("'\"")
 
 
 def _default(value: ast.expr | None) -> str:
