@@ -217,9 +217,9 @@ def _ends_early(opened: _OpenLine) -> bool:
     """
     if opened.may_be_cut or not opened.text.startswith("step:") or opened.last_row_width < MIN_WRAP_COLUMNS:
         return opened.may_be_cut
-    after_step = opened.text.partition("timing_s/step:")[2]
-    is_validation = all(segment.startswith("val-") for segment in _SEPARATOR.split(opened.text)[1:])
-    return " - " not in after_step and not is_validation
+    if " - " in opened.text.partition("timing_s/step:")[2]:
+        return False
+    return not all(segment.startswith("val-") for segment in _SEPARATOR.split(opened.text)[1:])
 
 
 def _single_prefix(key: str) -> str:
