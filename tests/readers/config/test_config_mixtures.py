@@ -27,6 +27,9 @@ METRIC_LINES = [
     "note: we ran this on eight cards and it was slow",
     "loss: 0.1032",
     "epoch=1 loss=0.35",
+    "wandb: Syncing run rosy-sun-3",
+    "usage: main.py [-h]",
+    "baseline:",
 ]
 
 
@@ -97,6 +100,11 @@ def test_a_configuration_call_in_a_paste_is_code() -> None:
     found = settings_of(text)
     assert {s.key: s.value for s in found} == {"num_generations": 8, "beta": 0.0, "run": "x"}
     assert {s.layer for s in found} == {"code"}
+
+
+def test_keyword_lines_without_their_call_lose_the_comma() -> None:
+    text = "    per_device_train_batch_size=4,\n    beta=0.04,  # KL\n    report_to='none',"
+    assert values_in(text) == {"per_device_train_batch_size": 4, "beta": 0.04, "report_to": "none"}
 
 
 def test_bare_python_lines_are_read_with_their_environment() -> None:

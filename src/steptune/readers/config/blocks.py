@@ -16,7 +16,8 @@ Language = Literal["shell", "yaml", "section", "spaced", "tree", "dots", "overri
 
 _LANGUAGE: dict[str, Language] = {
     "flag": "shell", "control": "shell", "export": "shell", "command": "shell", "array": "shell", "assign": "shell",
-    "environ": "spaced", "spaced": "spaced", "section": "section", "call": "tree", "tree": "tree",
+    "environ": "spaced",
+    "kwarg": "spaced", "spaced": "spaced", "section": "section", "call": "tree", "tree": "tree",
     "named_tree": "tree",
     "item": "yaml", "item_pair": "yaml", "yaml": "yaml", "dots": "dots", "overrides": "overrides",
 }  # fmt: skip

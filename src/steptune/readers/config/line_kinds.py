@@ -25,6 +25,7 @@ CONFIG_LINE: re.Pattern[str] = re.compile(
         |(?P<call>(?:\s*=\s*[A-Za-z_][\w.]*+)?\((?<=(?:Config|uments|espace|rainer|rained|..Args)\())
         |(?P<named_tree>\s*[=:]\s*\{\s*(?:$|['"][\w.-]++['"]\s*:))
         |(?P<spaced>(?:\ \(\w+\))?\s+=\s+[^=\s])
+        |(?P<kwarg>=(?!=).*,\s*(?:\#.*)?$)
         |(?P<assign>\+?=(?!=))
         |(?P<yaml>\s*:(?!\s*\d+%)(?:\s|$|[\w.+-]++\s*$))
         |(?P<dots>\ \.{3,}\ )))

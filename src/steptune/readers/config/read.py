@@ -78,11 +78,17 @@ def _read_block(block: Block, path: str) -> Iterator[Setting]:
 
 def _yaml_entries(block: Block) -> Iterator[Entry]:
     """Yield the entries of a block that looks like a configuration and not like a printed measurement or prose."""
-    is_alone = len(block.lines) == 1
-    entries = [e for e in flatten(read_yaml(block.lines)) if not is_prose(e.text) and not (is_alone and e.text == "")]
+    entries = list(flatten(read_yaml(block.lines)))
+    is_flat = all("." not in entry.key for entry in entries)
+    entries = [entry for entry in entries if not (_is_message(entry) if is_flat else is_prose(entry.text))]
     kept = [entry for entry in entries if not is_metric_name(entry.key) and _is_config_key(entry.key)]
     if len(kept) * 2 >= len(entries):
         yield from kept
+
+
+def _is_message(entry: Entry) -> bool:
+    """Whether a pair outside any nesting is a program talking (`wandb: Syncing run x`) or a heading."""
+    return (isinstance(entry.value, str) and " " in entry.text.strip()) or (entry.value is None and entry.text == "")
 
 
 def _is_config_key(key: str) -> bool:
