@@ -17,6 +17,7 @@ from typing import final
 from steptune.readers.lines import MIN_WRAP_COLUMNS, Line, NumberedLine, clean_lines
 from steptune.readers.step import Dropped, Reading, StepBuilder, StepRecord
 from steptune.readers.values import parse_number
+from steptune.readers.verl.tree import MARK, TreeLines, step_head
 
 _STEP = re.compile(r"(?:^|(?<=[\s\])>|]))step:(\d+)(?=\s|$)")
 _MARK = re.compile(r"(?:^|\s)step:\d+ - [a-z_-]+/\S+:")
@@ -47,7 +48,8 @@ _UNSURE = "…"
 
 def is_mark(text: str) -> bool:
     """Whether only verl prints such a line."""
-    return "timing_s/" in text or "actor_rollout_ref." in text or _MARK.search(text) is not None
+    is_key = "timing_s/" in text or "actor_rollout_ref." in text
+    return is_key or _MARK.search(text) is not None or MARK.match(text) is not None
 
 
 def read_steps(raw_lines: Iterable[NumberedLine], path: str) -> Iterator[StepRecord]:
@@ -82,12 +84,18 @@ class _Reader:
     path: str
     step: StepBuilder = field(init=False)
     open_line: _OpenLine | None = None
+    tree: TreeLines | None = None
 
     def __post_init__(self) -> None:
         self.step = StepBuilder(path=self.path)
 
     def feed(self, line: Line) -> Iterator[StepRecord]:
         """Take one row; yield the step it ends."""
+        if self.tree is not None and self.tree.goes_on(line):
+            metric = self.tree.take(line)
+            yield from self._take([] if metric is None else [metric])
+            return
+        self.tree = None
         start = _STEP.search(line.text) if "step:" in line.text else None
         if start is not None:
             yield from self._close_line()
@@ -99,6 +107,9 @@ class _Reader:
             yield from self._close_line()
             if _is_metrics(line.text):
                 self.open_line = _opened(line, line.text.strip())
+            elif (number := step_head(line)) is not None:
+                yield from self._turn_to(number)
+                self.tree = TreeLines(last_line=line.number)
             elif "med) = (" in line.text and (average := _AVERAGE.search(line.text)):
                 yield from self._take([_metric(average["key"], average["value"], line.number, is_cut=False)])
 
