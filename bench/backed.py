@@ -23,7 +23,7 @@ _CLOCK = re.compile(r"(?:(\d+)\s*h\s*)?(?:(\d+)\s*m\s*)(?:(\d+(?:\.\d+)?)\s*s)?"
 def unbacked_times(diagnosis: Diagnosis, data: bytes) -> list[str]:
     """Return the measured times of a single step that stand nowhere near their line."""
     profile = diagnosis.paste.profile
-    lines = data.decode("utf-8", errors="replace").split("\n")
+    lines = data.replace(b"\0", b"").decode("utf-8", errors="replace").split("\n")
     spans = [span for role in (profile.roles if profile else ()) for span in role.phases]
     single = [s for s in spans if s.origin and s.seconds.source is Source.MEASURED and s.seconds.n in (None, 1)]
     return [

@@ -3,6 +3,7 @@
 Every mutation takes bytes and returns bytes; all chance comes from the generator it is given.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from random import Random
 
@@ -35,6 +36,14 @@ NOISE = (
     b"\xe2\x96",
 )
 """Bytes put into the middle of a line: NUL, no UTF-8, numbers that are none, brackets nobody closes."""
+
+ODD_NUMBERS = (
+    *(b"0", b"-1", b"0.000", b"nan", b"NaN", b"inf", b"-inf", b"1e308", b"1e-308", b"1.36+06", b"None", b"", b"-0.0"),
+    *(b"99999999999999999999", b"1,234", b"12.3%", b"1e400", b"0x10", b"1_000", b"3.14.15"),
+)
+"""Zeros, unknowns, infinities, what overflows, and what only looks like a number."""
+
+NUMBER = re.compile(rb"-?\d+\.?\d*(?:[eE][+-]?\d+)?")
 
 MAX_BYTES = 400_000
 """Length at which growing mutations stop, in bytes: the question is what is read, not how much."""
@@ -116,8 +125,19 @@ def rewrap(data: bytes, others: Sequence[bytes], chance: Random) -> bytes:
     return b"\n".join(lines)
 
 
+def renumber(data: bytes, others: Sequence[bytes], chance: Random) -> bytes:
+    """Replace numbers by ones that break arithmetic."""
+    rate = chance.choice((0.02, 0.2, 1.0))
+
+    def other(match: re.Match[bytes]) -> bytes:
+        return chance.choice(ODD_NUMBERS) if chance.random() < rate else match.group()
+
+    return NUMBER.sub(other, data)
+
+
 MUTATIONS: dict[str, Callable[[bytes, Sequence[bytes], Random], bytes]] = {
-    mutation.__name__: mutation for mutation in (truncate, splice, recolour, corrupt, duplicate, drop, shuffle, rewrap)
+    mutation.__name__: mutation
+    for mutation in (truncate, splice, recolour, corrupt, duplicate, drop, shuffle, rewrap, renumber)
 }
 """Every mutation by its name."""
 

@@ -57,6 +57,8 @@ def test_binary_units_are_binary() -> None:
         (7199.0, "2 h 00 m"),
         (32400.0, "9 h 00 m"),
         (3661.0, "1 h 01 m"),
+        (1e308, "1e+308 s"),
+        (float("inf"), "inf s"),
     ],
 )
 def test_durations_read_as_people_say_them(seconds: float, text: str) -> None:

@@ -9,6 +9,9 @@ BYTES_PER_GIB = 1024**3
 MS_PER_S = 1000.0
 """Milliseconds in one second."""
 
+LONGEST_SAID_S = 1e10
+"""Seconds, three centuries, from which a duration is no longer said in hours: a damaged log can hold any number."""
+
 
 def mib(num_bytes: float) -> float:
     """Return ``num_bytes`` in MiB."""
@@ -25,7 +28,11 @@ def duration_text(seconds: float) -> str:
 
     >>> duration_text(0.0421), duration_text(7.25), duration_text(203), duration_text(32400)
     ('42 ms', '7.25 s', '3 m 23 s', '9 h 00 m')
+    >>> duration_text(1e308), duration_text(float("inf"))
+    ('1e+308 s', 'inf s')
     """
+    if not seconds < LONGEST_SAID_S:
+        return f"{seconds:.3g} s"
     if round(seconds * MS_PER_S) < MS_PER_S:
         return f"{seconds * MS_PER_S:.0f} ms"
     if round(seconds, 2) < 60:
