@@ -95,7 +95,7 @@ def row(path: str, finding: Finding, explained: dict[tuple[str, str], str]) -> d
         "code": finding.code,
         "severity": finding.severity.value,
         "title": finding.title,
-        "evidence": "; ".join(fact.text for fact in finding.evidence),
+        "evidence": "; ".join(fact.text for fact in finding.evidence[:-1]),
         "explained": explained.get((finding.code, path)) or explained.get((finding.code, "*")) or "",
     }
 
