@@ -1,4 +1,6 @@
-from reader_logs import FIXTURES, profile_of, seconds, steps_in
+from pathlib import Path
+
+from reader_logs import FIXTURES, profile_at, profile_of, seconds, steps_in
 
 from steptune.core.phase import Role, SpanKind
 from steptune.readers.read_paste import read_paste
@@ -40,3 +42,13 @@ def test_the_last_number_of_a_log_that_ends_in_a_tree_is_left_out() -> None:
     [step] = steps_in(cut.splitlines(keepends=True), "verl")
     assert step.value("timing_s/gen") is None
     assert step.has_broken("timing_s/gen")
+
+
+def test_easyr1s_settings_declare_the_work(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    keys = ("data.rollout_batch_size=512", "worker.actor.global_batch_size=128", "worker.rollout.n=5")
+    script.write_text("python3 -m verl.trainer.main \\\n" + "".join(f"    {key} \\\n" for key in keys))
+    work = profile_at([script, FIXTURES / NAME]).work
+    # 512 / 128 updates
+    assert (work.prompts_per_step, work.group_size, work.num_updates) == (512, 5, 4)
+    assert seconds(profile_of(NAME), Role.TRAINER, "old_logprob", SpanKind.BUSY) == 6.2

@@ -127,16 +127,23 @@ def _rollout(kept: KeptSteps, key: str, wall_s: float, busy: Estimate, idle: Est
 
 
 def _work(facts: JobFacts) -> WorkSignature:
-    prompts = facts.positive_int("data.train_batch_size")
-    mini = facts.positive_int("actor_rollout_ref.actor.ppo_mini_batch_size")
+    """Declared work; `worker.` and `rollout_batch_size` are EasyR1's names, those without a section people's."""
+    prompts = _first(facts, "data.train_batch_size", "data.rollout_batch_size", "train_batch_size")
+    mini = _first(
+        facts, "actor_rollout_ref.actor.ppo_mini_batch_size", "worker.actor.global_batch_size", "ppo_mini_batch_size"
+    )
     epochs = facts.positive_int("actor_rollout_ref.actor.ppo_epochs") or 1  # verl's default
     divides = prompts is not None and mini is not None and prompts % mini == 0
     return WorkSignature(
         prompts_per_step=prompts,
-        group_size=facts.positive_int("actor_rollout_ref.rollout.n"),
-        max_completion_len=facts.positive_int("data.max_response_length"),
+        group_size=_first(facts, "actor_rollout_ref.rollout.n", "worker.rollout.n", "rollout.n"),
+        max_completion_len=_first(facts, "data.max_response_length", "max_response_length"),
         num_updates=prompts // mini * epochs if divides and prompts and mini else None,
     )
+
+
+def _first(facts: JobFacts, *keys: str) -> int | None:
+    return next((value for key in keys if (value := facts.positive_int(key)) is not None), None)
 
 
 def _memory_peak(kept: KeptSteps) -> Estimate | None:

@@ -72,6 +72,7 @@ def schedule_of(records: Iterable[StepRecord], facts: JobFacts) -> Schedule:
 _SHARED = (
     Timer(key="timing_s/reward", phase=Phase.REWARD, worker=Role.CONTROLLER),
     Timer(key="timing_s/old_log_prob", phase=Phase.OLD_LOGPROB, worker=Role.TRAINER),
+    Timer(key="timing_s/old", phase=Phase.OLD_LOGPROB, worker=Role.TRAINER),  # EasyR1's name
     Timer(key="timing_s/ref", phase=Phase.REF_LOGPROB, worker=Role.TRAINER),
     Timer(key="timing_s/values", phase=Phase.ADVANTAGE, worker=Role.TRAINER),
     Timer(key="timing_s/adv", phase=Phase.ADVANTAGE, worker=Role.CONTROLLER),
