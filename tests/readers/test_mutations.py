@@ -103,3 +103,14 @@ def test_a_long_line_of_anything_is_read_in_one_pass(tmp_path: Path, unit: str) 
         "".join(f"{head}{unit * (60_000 // len(unit))} : 1\n" for head in ("", "step:1 - ", "# ")) + "end\n"
     )
     assert read_paste([path]).profile is None
+
+
+def test_digits_that_ran_together_are_no_step_and_no_step_time(tmp_path: Path) -> None:
+    path = tmp_path / "digits"
+    many = "1" * 5000
+    path.write_text(
+        f"step:{many} - a/b:1\n= Step {many}/2 =\nstep:3 - timing_s/step:{many} - timing_s/gen:1e400\nend\n"
+    )
+    assert read_paste([path]).profile is None
+    path.write_text('{"step": 1e300, "timing_s/step": 1e308}\n{"step": null, "timing_s/step": -1e308}\n')
+    assert read_paste([path]).profile is None

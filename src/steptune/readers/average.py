@@ -21,6 +21,10 @@ MIN_STEPS_KEPT = 3
 """Fewer steps than this give no interval worth printing, so warm-up is dropped only if so many remain."""
 
 
+MAX_STEP_S = 1e7
+"""Longest step time that is believed, four months: longer ones are digits that ran together."""
+
+
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KeptSteps:
@@ -74,9 +78,7 @@ def keep_steps(
     records: Sequence[StepRecord], *, step_key: str, timer_keys: Sequence[str], step_note: str = ""
 ) -> KeptSteps | None:
     """Return the steps to average, or None when no record has a step time."""
-    usable = [
-        r for r in records if (seconds := r.value(step_key)) is not None and math.isfinite(seconds) and seconds > 0
-    ]
+    usable = [r for r in records if (seconds := r.value(step_key)) is not None and 0 < seconds <= MAX_STEP_S]
     whole = [r for r in usable if not r.is_cut] or usable
     sound = [r for r in whole if not any(r.has_broken(key) for key in timer_keys)] or whole
     settled = [r for r in sound if r.number is None or r.number > WARMUP_STEPS]

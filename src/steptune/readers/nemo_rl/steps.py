@@ -15,7 +15,7 @@ from steptune.readers.nemo_rl.timers import STEP_KEY
 from steptune.readers.step import Dropped, Reading, StepBuilder, StepRecord
 from steptune.readers.values import parse_number
 
-_BANNER = re.compile(r"=+ Step (\d+)/\d+ =+")
+_BANNER = re.compile(r"=+ Step (\d{1,12})/\d+ =+")
 _RESULTS = re.compile(r"(?:^|\W)Training Results:\s*$")
 _BULLET = re.compile(
     r"^(?:[^•]*•|\s*-)\s+(?P<key>[^:]+):\s+(?P<value>[^\s()%]+?)(?P<unit>s| steps|%| TFLOPS)?"

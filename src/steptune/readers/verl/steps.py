@@ -19,7 +19,7 @@ from steptune.readers.step import Dropped, Reading, StepBuilder, StepRecord
 from steptune.readers.values import parse_number
 from steptune.readers.verl.tree import MARK, TreeLines, step_head
 
-_STEP = re.compile(r"(?:^|(?<=[\s\])>|]))step:(\d+)(?=\s|$)")
+_STEP = re.compile(r"(?:^|(?<=[\s\])>|]))step:(\d{1,12})(?=\s|$)")
 _MARK = re.compile(r"(?:^|\s)step:\d+ - [a-z_-]+/\S+:")
 _SEPARATOR = re.compile(r"(?<!\s)\s{1,200}-\s{1,200}")
 """Bounded, as all that could be tried from every place of a long line of spaces or slashes."""
