@@ -2,7 +2,8 @@
 
 from comparison_records import empty, faster, less_work
 
-from steptune.report.comparison_text import comparison_text, value_of_setting
+from steptune.report.comparison_tables import value_of_setting
+from steptune.report.comparison_text import comparison_text
 from steptune.report.text_table import WIDTH
 
 
@@ -29,10 +30,23 @@ def test_work_that_was_asked_for_comes_before_work_that_came_out() -> None:
 
 
 def test_settings_that_change_the_training_come_first() -> None:
-    text = comparison_text(less_work())
-    assert text.index("rollout.n") < text.index("rollout.gpu_memory_utilization") < text.index("rollout.logger")
-    assert "algorithm: not a speed-up" in text
-    assert "[console,true] (default)" in text
+    held = lines(comparison_text(less_work()))
+    at = held.index("algorithm: not a speed-up")
+    assert held[at : at + 6] == [
+        "algorithm: not a speed-up",
+        "- rollout.n: 5 -> 4",
+        "speed only",
+        "- rollout.gpu_memory_utilization: 0.5 -> 0.7",
+        "unknown",
+        "- rollout.logger: [console,true] (default) -> not set",
+    ]
+
+
+def test_the_name_of_a_setting_is_never_broken() -> None:
+    name = "actor_rollout_ref.rollout." + "x" * 60
+    (first, *_) = less_work().settings
+    long = first.model_copy(update={"key": name, "a": "some/long/path/" * 3})
+    assert name in comparison_text(less_work().model_copy(update={"settings": (long,)}))
 
 
 def test_phases_without_tokens_get_no_ratio() -> None:

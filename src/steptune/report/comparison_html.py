@@ -6,7 +6,8 @@ from steptune import __version__
 from steptune.core.comparison import Comparison, SpeedVerdict
 from steptune.report.blocks import Bar, Bars, Mark, RangeRow, Ranges, Reference, Tone
 from steptune.report.cells import number
-from steptune.report.comparison_text import VERDICTS, difference_tables, origins, phases_table, version_text
+from steptune.report.comparison_tables import difference_tables, phases_table
+from steptune.report.comparison_text import VERDICTS, origins, version_text
 from steptune.report.diagnosis_html import FOOTNOTE, card
 from steptune.report.html_blocks import block_markup
 from steptune.report.html_cells import cell_markup

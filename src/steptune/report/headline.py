@@ -19,6 +19,9 @@ FIRST_KINDS = (FindingKind.HEALTH, FindingKind.MEMORY, FindingKind.MISMATCH, Fin
 NO_TIMING = "no timing in this input: nothing is claimed about speed"
 """What is said where no number is a time."""
 
+PARTIAL_TIMING = "no timing of the phases in this input: nothing is claimed about speed"
+"""What is said where only whole steps or a progress bar are timed."""
+
 NO_STEP_TIMES = "no step times in this input: no ceiling and no forecast is claimed"
 """What is said where other lines (a mean sample, a table of runs) tell what is slow."""
 
@@ -111,7 +114,8 @@ def _speed(diagnosis: Diagnosis) -> tuple[str, ...]:
     causes = [finding for finding in diagnosis.findings if finding.kind is FindingKind.BOTTLENECK]
     if profile is None:
         told = [f"{name_of(cause.code)}: {_short(cause.title)}" for cause in causes[:1]]
-        return (*told, NO_STEP_TIMES if told else NO_TIMING)
+        silence = PARTIAL_TIMING if "partial_timing" in diagnosis.codes() else NO_TIMING
+        return (*told, NO_STEP_TIMES if told else silence)
     if not causes:
         return ("timing was read, but no bottleneck can be named from it",)
     lead = f"{name_of(causes[0].code)}: {causes[0].title}"
