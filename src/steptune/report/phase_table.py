@@ -5,7 +5,7 @@ and the key as the log spells it.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from steptune.core.estimate import Source
 from steptune.core.finding import Diagnosis, PhaseRow
@@ -42,8 +42,16 @@ def phase_lines(diagnosis: Diagnosis, places: Places) -> list[str]:
     cells = [_cells(row, place, indent=0 if merged else 2) for row, place in zip(rows, named, strict=True)]
     head, *lines = _aligned([HEADS, *cells])
     drawn = lines if merged else _under_roles(profile, rows, lines)
-    only = f"; lines of {places.file(next(iter(files)))}" if len(files) == 1 else ""
-    return [head, *drawn, *_legend(rows, only, merged=merged)]
+    return [head, *drawn, *_legend(rows, _lines_of(profile, files, places), merged=merged)]
+
+
+def _lines_of(profile: Profile | None, files: Collection[str], places: Places) -> str:
+    """Return what the line numbers count; of a mean over steps they are the first step's."""
+    steps = profile.num_steps if profile else 1
+    first = f", of the first of {steps} averaged steps" if steps > 1 else ""
+    if len(files) != 1:
+        return f"; lines are{first.removeprefix(',')}" if first and files else ""
+    return f"; lines of {places.file(next(iter(files)))}{first}"
 
 
 def _place(origin: Origin | None, places: Places, *, is_only_file: bool) -> str:
