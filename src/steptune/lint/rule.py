@@ -93,7 +93,7 @@ class Missing(Record):
 
 
 class Renamed(Record):
-    """Fires for each set key among ``keys``, which maps an old spelling to the new one."""
+    """Fires once when keys among ``keys`` are set, which maps an old spelling to the new one."""
 
     kind: Literal["renamed"] = "renamed"
     keys: dict[str, str]
