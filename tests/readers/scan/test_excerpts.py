@@ -40,7 +40,7 @@ def test_an_out_of_memory_text_broken_over_rows_is_one() -> None:
 
 
 def test_frames_of_an_older_error_are_no_context() -> None:
-    assert excerpts(*TRACEBACK, *["other output"] * 80, OOM)[-1].context == ()
+    assert excerpts(*TRACEBACK, *["other output"] * 400, OOM)[-1].context == ()
 
 
 def test_messages_that_differ_in_digits_are_counted() -> None:
@@ -91,3 +91,23 @@ def test_memory_after_sleep_is_a_series_without_steps() -> None:
     [series] = watcher.series()
     assert series.name == "memory_after_sleep_gib"
     assert [(p.step, p.value, p.line) for p in series.points] == [(None, 4.11, 3), (None, 25.0, 9)]
+
+
+def test_a_deep_traceback_keeps_the_frame_that_names_the_phase() -> None:
+    deep = [f'  File "/opt/layers_{chr(97 + n)}.py", line {n}, in forward' for n in range(26)]
+    oom = excerpts(*TRACEBACK[:2], *deep, OOM)[-1]
+    assert "update_actor" in oom.context[0]
+    assert oom.context[-1].endswith("in forward")
+
+
+def test_tracebacks_do_not_run_together_and_ranks_do_not_repeat_theirs() -> None:
+    first, second = excerpts(*TRACEBACK, "ValueError: a", TRACEBACK[0], *(TRACEBACK[3],) * 3, OOM)
+    assert len(first.context) == 4
+    assert second.context == (TRACEBACK[3].strip(),)
+
+
+def test_rays_statement_of_the_hosts_memory_belongs_to_its_error() -> None:
+    first = "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory."
+    second = "Memory on the node (IP: 10.0.0.1) where the task was running was 121.54GB / 128.00GB (0.949523)"
+    [oom] = excerpts(first, second)
+    assert (oom.kind, oom.text) == (ExcerptKind.OOM, f"{first} {second}")

@@ -7,6 +7,7 @@ The same message comes from every rank and every step: messages that differ only
 import re
 from collections import deque
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import final
 
 from steptune.core.paste import Excerpt, ExcerptKind
@@ -18,13 +19,17 @@ MAX_EXCERPTS = 200
 MAX_TEXT = 2000
 """Characters kept of one message; an out-of-memory text has about 600."""
 
-FRAMES_KEPT = 12
-"""Lines of a traceback kept before an error, innermost last."""
+FRAMES_KEPT = 80
+"""Lines of a traceback kept before an error, innermost last: a forward pass of a model is 30 frames of two lines deep,
+and the frame that names the phase is above it."""
 
-FRAME_REACH = 60
-"""Lines back from an error that its traceback may be away; a frame takes two."""
+FRAME_REACH = 300
+"""Lines back from an error that its frames may be away: several ranks print theirs at once."""
 
-WITH_CONTEXT = (b"ut of memory", b"OutOfMemory", b'  File "')
+_FRAMES_COMPARED = 16
+"""Latest lines of a traceback among which the same line of another rank is left out."""
+
+WITH_CONTEXT = (b"ut of memory", b"OutOfMemory", b"Traceback (most", b'  File "')
 """Literals of lines that go on in the next ones: a wrapped out-of-memory text, the code under a frame."""
 
 LONE = (b"still in use", b"Error:", b"xception:", b"SIGKILL", b"s/it]")
@@ -127,8 +132,11 @@ _KINDS: tuple[tuple[ExcerptKind, re.Pattern[str]], ...] = (
 )
 """In order of weight: a line is kept for the first that fits."""
 
+_TRACEBACK = "Traceback (most recent call last)"
 _FRAME = re.compile(r'^\s*File "[^"]+", line \d+|\bray::')
-_OOM_GOES_ON = re.compile(r"^\W*(?:GPU \d|has a total|of which|Including|this process|If reserved|\S* ?allocated)")
+_OOM_GOES_ON = re.compile(
+    r"^\W*(?:GPU \d|Memory on the node|has a total|of which|Including|this process|If reserved|\S* ?allocated)"
+)
 _DIGITS = re.compile(r"\d+")
 
 
@@ -158,8 +166,10 @@ class ExcerptCollector:
         if not any(literal in text for literal in literals):
             self._take_code(number, text)
             return
+        if text.lstrip().startswith(_TRACEBACK):
+            self._frames.clear()
         if _FRAME.search(text):
-            self._frames.append((number, text.strip()[:MAX_TEXT]))
+            self._add_frame(number, text)
         kind = next((kind for kind, pattern in _KINDS if pattern.search(text)), None)
         if kind is None:
             return
@@ -174,7 +184,12 @@ class ExcerptCollector:
     def _take_code(self, number: int, text: str) -> None:
         """The line of code under a frame."""
         if self._frames and self._frames[-1][0] == number - 1 and text.startswith("    "):
-            self._frames.append((number, text.strip()[:MAX_TEXT]))
+            self._add_frame(number, text)
+
+    def _add_frame(self, number: int, text: str) -> None:
+        line = text.strip()[:MAX_TEXT]
+        if line not in (other for _, other in islice(reversed(self._frames), _FRAMES_COMPARED)):
+            self._frames.append((number, line))
 
     def _keep(self, key: tuple[ExcerptKind, str], number: int, text: str) -> None:
         held = self._kept.get(key)
