@@ -14,7 +14,12 @@ VERL = [
     {"timing_s/step": 40.0 + n, "timing_s/gen": 30.0, "critic/score/mean": 0.25, "perf/mfu/actor": 1.5}
     for n in range(6)
 ]
-NEMO = {"timing/train/total_step_time": 66.55, "timing/train/exposed_generation": 32.52, "train/reward": 0.35}
+NEMO = {
+    "timing/train/total_step_time": 66.55,
+    "timing/train/exposed_generation": 32.52,
+    "train/reward": 0.35,
+    "train/truncation_rate": 0.25,
+}
 
 
 def paste_of(tmp_path: Path, content: str | bytes, name: str) -> Paste:
@@ -119,6 +124,7 @@ def test_a_loggers_keys_of_nemo_rl_are_its_consoles(tmp_path: Path) -> None:
     assert paste.profile is not None
     assert (paste.profile.schedule, paste.profile.step_time.value) == ("async", pytest.approx(66.55))
     assert paste.profile.roles[0].wait_s() == pytest.approx(32.52)
+    assert (paste.profile.health.truncated_frac, series(paste, "clipped_frac").finite()) == (0.25, [0.25] * 4)
 
 
 def test_nan_stays_nan_and_null_is_absent(tmp_path: Path) -> None:
