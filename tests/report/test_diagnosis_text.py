@@ -178,6 +178,14 @@ def test_advice_that_says_itself_what_it_changes_says_it_once() -> None:
     assert diagnosis_text(full().model_copy(update={"findings": (cause,)})).count("changes what is trained") == 1
 
 
+def test_a_source_that_the_evidence_names_is_not_named_again() -> None:
+    cause = bottleneck()
+    (advice, _) = cause.remedies
+    told = (*cause.evidence, Evidence(text=f"so it is; source: {advice.source}"))
+    text = diagnosis_text(full().model_copy(update={"findings": (cause.model_copy(update={"evidence": told}),)}))
+    assert text.count(advice.source) == 1
+
+
 def test_equal_evidence_is_shown_once() -> None:
     cause = bottleneck()
     twice = cause.model_copy(update={"evidence": cause.evidence * 2, "kind": FindingKind.LINT})

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from steptune.core.finding import Diagnosis, Finding, FindingKind, Severity
 from steptune.core.profile import Profile
-from steptune.report.finding_text import evidence_text, finding_lines, remedy_lines
+from steptune.report.finding_text import evidence_text, finding_lines, remedy_lines, shown_remedies
 from steptune.report.headline import Headline, headline, name_of
 from steptune.report.metrics_text import metric_lines
 from steptune.report.neighbour_text import neighbour_lines
@@ -104,7 +104,9 @@ def _bottlenecks(diagnosis: Diagnosis, places: Places) -> list[str]:
             if e not in told
             for line in bullet(evidence_text(e, places), indent=3)
         ]
-        lines += [line for r in cause.remedies for line in remedy_lines(r, indent=3, mark="=>", ceiling=cause.ceiling)]
+        lines += [
+            line for r in shown_remedies(cause) for line in remedy_lines(r, indent=3, mark="=>", ceiling=cause.ceiling)
+        ]
     return lines
 
 

@@ -20,9 +20,15 @@ def finding_lines(finding: Finding, places: Places) -> list[str]:
         lines += bullet(f"share of the step: {estimate_text(finding.share)}", indent=4)
     for evidence in dict.fromkeys(finding.evidence):
         lines += bullet(evidence_text(evidence, places), indent=4)
-    for remedy in finding.remedies:
+    for remedy in shown_remedies(finding):
         lines += remedy_lines(remedy, indent=4, mark="=>")
     return lines
+
+
+def shown_remedies(finding: Finding) -> list[Remedy]:
+    """Return the advice, without a source that the evidence has named already."""
+    named = " ".join(evidence.text for evidence in finding.evidence)
+    return [r.model_copy(update={"source": ""}) if r.source in named else r for r in finding.remedies]
 
 
 def evidence_text(evidence: Evidence, places: Places) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from steptune.core.estimate import Estimate
 from steptune.core.finding import Evidence, Finding, FindingKind, Remedy, Severity
 from steptune.report.blocks import Number
-from steptune.report.finding_text import remedy_notes
+from steptune.report.finding_text import remedy_notes, shown_remedies
 from steptune.report.html_cells import cell_markup
 from steptune.report.markup import Markup, element, joined, prose
 from steptune.report.places import Places
@@ -29,7 +29,7 @@ def finding_markup(finding: Finding, places: Places) -> Markup:
         title,
         _figures(finding),
         element("ul", *evidence, class_="evidence") if evidence else joined(),
-        *(remedy_markup(remedy, finding.ceiling) for remedy in finding.remedies),
+        *(remedy_markup(remedy, finding.ceiling) for remedy in shown_remedies(finding)),
         class_=f"finding {finding.severity}",
     )
 
