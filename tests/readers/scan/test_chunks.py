@@ -48,12 +48,16 @@ def test_a_lone_line_brings_no_others_and_does_not_take_what_is_owed() -> None:
     assert [text.strip() for _, text in lines] == ["y1", "x2", "y3", "b", "y4"]
 
 
-def test_a_literal_that_is_everywhere_is_given_up() -> None:
-    noise = Chunk(text=b"warn\n" * (2 * MAX_LONE_HITS), first_line=1, is_edge=True)
-    later = Chunk(text=b"warn\nSIGKILL\n", first_line=1 + 2 * MAX_LONE_HITS, is_edge=True)
-    found = list(pick_lines([noise, later], Needles(wanted=(), lone=(b"SIGKILL", b"warn")), LineTally()))
-    assert len(found) == MAX_LONE_HITS + 1
-    assert found[-1][1] == "SIGKILL\n"
+def test_a_literal_that_is_everywhere_is_given_up_until_the_end_comes() -> None:
+    half = MAX_LONE_HITS // 2
+    noise = Chunk(text=b"warn\n" * (4 * half), first_line=1, is_edge=False)
+    later = Chunk(text=b"warn\nSIGKILL\n", first_line=1 + 4 * half, is_edge=False)
+    end = Chunk(text=b"warn\n" * (4 * half) + b"warn: the cause\n", first_line=3 + 4 * half, is_edge=True)
+    found = [
+        text for _, text in pick_lines([noise, later, end], Needles(wanted=(), lone=(b"SIGKILL", b"warn")), LineTally())
+    ]
+    assert len(found) == 2 * half + 1 + 2 * half
+    assert (found[2 * half], found[-1]) == ("SIGKILL\n", "warn: the cause\n")
 
 
 @given(st.text("ax\n\r", max_size=80), st.integers(1, 20))

@@ -56,7 +56,10 @@ def test_of_memory_and_progress_the_last_statement_is_kept() -> None:
 
 def test_different_messages_without_end_stay_bounded() -> None:
     letters = [chr(97 + n // 26) + chr(97 + n % 26) for n in range(600)]
-    assert len(excerpts(*(f"ValueError: {word}" for word in letters))) == MAX_EXCERPTS
+    found = excerpts(*(f"ValueError: {word}" for word in letters))
+    assert len(found) == MAX_EXCERPTS
+    assert (found[0].origin.line, found[-1].origin.line) == (1, 600)
+    assert len(excerpts(*(f"{word} ran out of memory" for word in letters), "GPU 0 has a total")) == MAX_EXCERPTS
 
 
 def test_ordinary_output_is_not_kept() -> None:

@@ -16,6 +16,9 @@ from steptune.core.profile import Origin
 MAX_EXCERPTS = 200
 """Different messages kept of one kind: more than a person reads, few enough for flat memory."""
 
+LAST_EXCERPTS = 20
+"""Of these the most recent ones."""
+
 MAX_TEXT = 2000
 """Characters kept of one message; an out-of-memory text has about 600."""
 
@@ -199,10 +202,17 @@ class ExcerptCollector:
             if kind in (ExcerptKind.MEMORY, ExcerptKind.PROGRESS):
                 update |= {"text": text, "origin": self._origin(number, kind)}
             self._kept[key] = replace(held, excerpt=held.excerpt.model_copy(update=update))
-        elif sum(1 for other, _ in self._kept if other is kind) < MAX_EXCERPTS:
+        else:
+            self._make_room(kind)
             context = self._context(number) if kind in (ExcerptKind.OOM, ExcerptKind.ERROR) else ()
             excerpt = Excerpt(kind=kind, text=text, origin=self._origin(number, kind), context=context)
             self._kept[key] = _Kept(excerpt=excerpt, order=number)
+
+    def _make_room(self, kind: ExcerptKind) -> None:
+        """Of too many different messages the first ones stay, and the last ones: what ended the job is the last."""
+        keys = [key for key in self._kept if key[0] is kind]
+        if len(keys) >= MAX_EXCERPTS:
+            del self._kept[keys[MAX_EXCERPTS - LAST_EXCERPTS]]
 
     def _goes_on(self, number: int, text: str) -> bool:
         """Join the next row of an out-of-memory text that was wrapped."""

@@ -21,8 +21,8 @@ MAX_LINE_BYTES = 1 << 16
 """Longest line that is handed on whole: the longest step line seen is 12 kB."""
 
 MAX_LONE_HITS = 400
-"""Lines of one chunk after which a literal that brings single lines is noise and given up for the rest of the file:
-more than one line in a hundred says the same."""
+"""Lines of one chunk after which a literal that brings single lines is noise, more than one line in a hundred: it is
+given up until the end of the file comes near, and there as many lines are taken from both sides of the chunk."""
 
 _FEW_STATES = 4
 """Carriage-return states of one line up to which all are handed on; of more only those that hold a literal."""
@@ -86,14 +86,18 @@ def _starts(text: bytes, needles: Iterable[bytes]) -> set[int]:
 
 
 def _lone_starts(chunk: Chunk, needles: Needles, noisy: set[bytes]) -> set[int]:
-    """Beginnings of lines that come alone; literals that turn out to be everywhere go to ``noisy``."""
+    """Beginnings of lines that come alone; literals that are everywhere go to ``noisy``."""
     starts: set[int] = set()
-    for needle in (*needles.lone, *(needles.lone_at_edges if chunk.is_edge else ())):
-        if needle not in noisy:
-            hits = list(islice(_hits(chunk.text, needle), MAX_LONE_HITS))
-            starts.update(hits)
-            if len(hits) == MAX_LONE_HITS:
-                noisy.add(needle)
+    if chunk.is_edge:
+        for needle in (*needles.lone, *needles.lone_at_edges):
+            hits = list(_hits(chunk.text, needle))
+            starts.update(hits[: MAX_LONE_HITS // 2], hits[-MAX_LONE_HITS // 2 :])
+        return starts
+    for needle in set(needles.lone) - noisy:
+        hits = list(islice(_hits(chunk.text, needle), MAX_LONE_HITS))
+        starts.update(hits)
+        if len(hits) == MAX_LONE_HITS:
+            noisy.add(needle)
     return starts
 
 
