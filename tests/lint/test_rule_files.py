@@ -4,11 +4,12 @@ import re
 
 import pytest
 
+from steptune.core.finding import Severity
 from steptune.lint.check import PLACEHOLDER
 from steptune.lint.dependence import formulas
 from steptune.lint.formula import names_in
 from steptune.lint.load import frameworks, rule_set
-from steptune.lint.rule import Rule
+from steptune.lint.rule import Ignored, Missing, Rule, RuleSet
 from steptune.lint.view import DEVICES, VERSION
 
 MIN_RULES = 60
@@ -69,3 +70,32 @@ def test_names_do_not_run_in_circles(framework: str) -> None:
 def test_a_name_has_keys_or_a_formula(framework: str) -> None:
     for name, known in rule_set(framework).names.items():
         assert bool(known.keys) != bool(known.formula), name
+
+
+@pytest.mark.parametrize("framework", frameworks())
+def test_no_name_is_left_that_no_rule_asks_for(framework: str) -> None:
+    rules = rule_set(framework)
+    used = {name for rule in rules.rules for name in _asked(rule)}
+    while more := {n for k in used for n in _below(rules, k)} - used:
+        used |= more
+    assert set(rules.names) - used == set()
+
+
+def _asked(rule: Rule) -> set[str]:
+    texts = (*formulas(rule), *(text for fix in rule.fixes for text in fix.set.values()))
+    words = PLACEHOLDER.findall(" ".join((rule.message, *(fix.text for fix in rule.fixes))))
+    active = {rule.check.active} if isinstance(rule.check, Ignored) else set()
+    names = {name for text in texts for name in names_in(text)}
+    return names | {a.name for a in rule.adjust} | {n for fix in rule.fixes for n in fix.set} | set(words) | active
+
+
+def _below(rules: RuleSet, name: str) -> set[str]:
+    known = rules.names.get(name)
+    texts = (known.formula, known.default_if) if known else ()
+    return {used for text in texts if text for used in names_in(text)}
+
+
+@pytest.mark.parametrize(("framework", "rule"), RULES, ids=[f"{name}/{rule.id}" for name, rule in RULES])
+def test_what_is_not_there_is_never_a_fault(framework: str, rule: Rule) -> None:
+    # a paste may be cut: an option that was not read may still stand in the file
+    assert not (isinstance(rule.check, Missing) and rule.severity is Severity.FAULT), framework
