@@ -1,4 +1,4 @@
-python -m skyrl.train.entrypoints.main_base \
+uv run --isolated --extra fsdp -m skyrl.train.entrypoints.main_base \
   trainer.algorithm.advantage_estimator="grpo" \
   trainer.algorithm.use_kl_loss=true \
   trainer.algorithm.use_kl_in_reward=false \

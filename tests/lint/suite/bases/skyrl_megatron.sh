@@ -1,4 +1,4 @@
-python -m skyrl.train.fully_async \
+uv run --isolated --extra fsdp -m skyrl.train.fully_async \
   trainer.strategy=megatron \
   trainer.algorithm.advantage_estimator="grpo" \
   trainer.placement.colocate_all=false \
