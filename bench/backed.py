@@ -16,7 +16,7 @@ SCALES = (1.0, 1e-3, 60.0, 3600.0)
 """Seconds in the units that logs use: seconds, milliseconds, minutes, hours."""
 
 _COLOUR = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
-_NUMBER = re.compile(r"\d[\d,_]*\.?\d*(?:[eE][+-]?\d+)?")
+_NUMBER = re.compile(r"(?:\d[\d,_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _CLOCK = re.compile(r"(?:(\d+)\s*h\s*)?(?:(\d+)\s*m\s*)(?:(\d+(?:\.\d+)?)\s*s)?")
 
 
