@@ -15,7 +15,17 @@ CASES: list[dict[str, Any]] = [
     if all(frame.startswith(("File", "ray::")) for frame in case["frames"][:1])
     and not case["text"].startswith("The model")
 ]
-PREFIXES = {"plain": "", "ray": "\x1b[36m(WorkerDict pid=118847, ip=10.1.2.3)\x1b[0m "}
+PREFIXES = {
+    "plain": "",
+    "ray": "\x1b[36m(WorkerDict pid=118847, ip=10.1.2.3)\x1b[0m ",
+    "rank": "[rank0]: ",
+    "default": "[default3]:",
+    "vllm": "ERROR 10-25 13:08:43 [core.py:708] ",
+    "vllm before 0.8": "ERROR 10-25 13:08:43 engine.py:366] ",
+    "critical": "CRITICAL 10-25 13:08:43 [launcher.py:116] ",
+    "engine process": "(EngineCore_0 pid=1) ERROR 10-25 13:08:43 [core.py:708] ",
+    "engine worker": "\x1b[36m(WorkerDict pid=7)\x1b[0m (VllmWorker TP0 pid=1) ERROR 10-25 13:08:43 [core.py:708] ",
+}
 
 
 @pytest.mark.parametrize("prefix", PREFIXES.values(), ids=PREFIXES.keys())

@@ -72,6 +72,15 @@ def test_every_kind_of_line_is_found_by_a_literal() -> None:
         "ValueError: No available memory for the cache blocks.": ExcerptKind.OOM,
         "RuntimeError: [enforce fail] Cannot allocate memory": ExcerptKind.OOM,
         "kernel: oom-kill:constraint=CONSTRAINT_MEMCG": ExcerptKind.OOM,
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=7.batch.": ExcerptKind.OOM,
+        "slurmstepd: error: Detected 3 oom-kill event(s) in step 7.0 cgroup.": ExcerptKind.OOM,
+        "Allocation on device 0 would exceed allowed memory.": ExcerptKind.OOM,
+        "Command exited with exit code 137": ExcerptKind.ERROR,
+        "worker-0: container exit code: 137": ExcerptKind.ERROR,
+        "srun: task 0: exited with exit status 137": ExcerptKind.ERROR,
+        "failed (exitcode: -9) local_rank: 0 (pid: 7)": ExcerptKind.ERROR,
+        "  exitcode  : -9 (pid: 7)": ExcerptKind.ERROR,
+        "died with <Signals.SIGKILL: 9>.": ExcerptKind.ERROR,
         "AssertionError: only support equal chunk": ExcerptKind.ERROR,
         "The actor died unexpectedly before finishing this task.": ExcerptKind.ERROR,
         "WARNING 01-01 Sequence group 0 is preempted": ExcerptKind.WARNING,
@@ -114,3 +123,47 @@ def test_rays_statement_of_the_hosts_memory_belongs_to_its_error() -> None:
     second = "Memory on the node (IP: 10.0.0.1) where the task was running was 121.54GB / 128.00GB (0.949523)"
     [oom] = excerpts(first, second)
     assert (oom.kind, oom.text) == (ExcerptKind.OOM, f"{first} {second}")
+
+
+def test_an_error_that_vllm_logs_line_by_line_is_one_error_with_its_frames() -> None:
+    prefix = "ERROR 10-25 13:08:43 [core.py:708] "
+    found = excerpts(*(prefix + line for line in ("EngineCore failed to start.", *TRACEBACK, "ValueError: no")))
+    assert [(e.kind, e.text, len(e.context)) for e in found] == [
+        (ExcerptKind.ERROR, "EngineCore failed to start.", 0),
+        (ExcerptKind.ERROR, "ValueError: no", 4),
+    ]
+
+
+def test_the_frames_between_two_modules_take_no_room() -> None:
+    module = '  File "/opt/torch/nn/modules/module.py", line {}, in {}'
+    passing = [module.format(1739, "_wrapped_call_impl"), "    return self._call_impl(*args, **kwargs)"]
+    passing += [module.format(1750, "_call_impl"), "    return forward_call(*args, **kwargs)"]
+    layers = [f'  File "/opt/layers_{chr(97 + n)}.py", line {n}, in forward' for n in range(24)]
+    deep = [line for layer in layers for line in (*passing, layer, f"    self.{layer[13:20]}(x)")]
+    oom = excerpts(*TRACEBACK[:3], *deep, OOM)[-1]
+    assert oom.context[0].endswith("in update_actor")
+    assert not [line for line in oom.context if "call_impl" in line]
+
+
+def test_torchs_table_of_a_memory_limit_belongs_to_its_error() -> None:
+    rows = (
+        "torch.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of memory)",
+        "Currently allocated     : 10.39 GiB",
+        "Requested               : 640.00 MiB",
+        "Device limit            : 11.99 GiB",
+        "Free (according to CUDA): 0 bytes",
+        "PyTorch limit (set by user-supplied memory fraction)",
+        "                        : 17179869184.00 GiB",
+    )
+    [oom] = excerpts(*rows)
+    assert "Requested               : 640.00 MiB" in oom.text
+    assert oom.text.endswith("17179869184.00 GiB")
+
+
+def test_files_that_differ_in_time_and_size_are_not_one_message() -> None:
+    rows = [
+        "-rw-r--r-- 1 user group 6724683249 Jul 31 22:32 __0_0.distcp",
+        "-rw-r--r-- 1 user group 6676915979 Jul 31 21:24 __10_0.distcp",
+        "-rw-r--r-- 1 user group 6676713555 Jul 31 21:24 __10_1.distcp",
+    ]
+    assert [(e.kind, e.text) for e in excerpts(*rows)] == [(ExcerptKind.EVENT, row) for row in rows]

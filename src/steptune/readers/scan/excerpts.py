@@ -12,6 +12,7 @@ from typing import final
 
 from steptune.core.paste import Excerpt, ExcerptKind
 from steptune.core.profile import Origin
+from steptune.readers.scan.log_prefix import split_prefix
 
 MAX_EXCERPTS = 200
 """Different messages kept of one kind: more than a person reads, few enough for flat memory."""
@@ -42,6 +43,7 @@ LONE_AT_EDGES = (
     b"return OOM",
     b"allocate memory",
     b"Killed process",
+    b"allowed memory",
     b"memory for the cache",
     b"MemoryError",
     b"less than desired",
@@ -68,7 +70,12 @@ LONE_AT_EDGES = (
     b"CRITICAL",
     b"died unexpectedly",
     b"SIGSEGV",
-    b"code: -9",
+    b": -9",
+    b"code -9",
+    b"status -9",
+    b": 137",
+    b"code 137",
+    b"status 137",
     b"Killed",
     b"collective operation timeout",
     b"WARN",
@@ -100,7 +107,8 @@ _KINDS: tuple[tuple[ExcerptKind, re.Pattern[str]], ...] = (
         ExcerptKind.OOM,
         re.compile(
             r"ut of memory|OutOfMemory|return OOM|annot allocate memory|\boom[-_ ]?kill|Killed process|MemoryError"
-            r"|No available memory for the cache|less than desired GPU memory|emory pressure|Free at OOM"
+            r"|would exceed allowed memory|No available memory for the cache|less than desired GPU memory"
+            r"|emory pressure|Free at OOM"
         ),
     ),
     (ExcerptKind.PROGRESS, re.compile(r"\d+/\d+ \[[^\]\n]{0,60}?\d(?:\.\d+)? ?(?:s/it|it/s)")),
@@ -116,7 +124,8 @@ _KINDS: tuple[tuple[ExcerptKind, re.Pattern[str]], ...] = (
         ExcerptKind.ERROR,
         re.compile(
             r"^\W*(?:\w+\.){0,8}\w*(?:Error|Exception)\b|\bERROR\b|\bCRITICAL\b"
-            r"|died unexpectedly|SIGKILL|SIGSEGV|code: -9|collective operation timeout|^Killed\b"
+            r"|died unexpectedly|SIGKILL|SIGSEGV|collective operation timeout|^Killed\b"
+            r"|(?:exit|return)(?:ed with)?[ _]?(?:code|status)\s{0,4}\W{0,4}(?:137|-9)\b"
         ),
     ),
     (
@@ -137,8 +146,15 @@ _KINDS: tuple[tuple[ExcerptKind, re.Pattern[str]], ...] = (
 
 _TRACEBACK = "Traceback (most recent call last)"
 _FRAME = re.compile(r'^\s*File "[^"]+", line \d+|\bray::')
+_PASSING = re.compile(r"\bin (?:_wrapped)?_call_impl\s*$")
+"""Frames of `torch.nn.Module` that stand between any two modules and tell nothing."""
+
+_LISTED = re.compile(r"[-dl](?:[-r][-w][-xsStT]){3}")
+"""A line of `ls -l`: its digits are what it says, so that no two of them are one message."""
+
 _OOM_GOES_ON = re.compile(
-    r"^\W*(?:GPU \d|Memory on the node|has a total|of which|Including|this process|If reserved|\S* ?allocated)"
+    r"^\W*(?:GPU \d|Memory on the node|has a total|of which|Including|this process|If reserved|\S* ?allocated"
+    r"|Currently allocated|Requested\s+:|Device limit|Free \(according|PyTorch limit|:\s+[\d.]+ [GM]iB)"
 )
 _DIGITS = re.compile(r"\d+")
 
@@ -163,26 +179,39 @@ class ExcerptCollector:
 
     def take(self, number: int, text: str) -> None:
         """Keep the line if it says something."""
+        text, is_error = split_prefix(text)
         if self._goes_on(number, text):
             return
         literals = _ALL_LITERALS if len(text) < _LONG_LINE else _FEW_LITERALS
-        if not any(literal in text for literal in literals):
+        if not is_error and not any(literal in text for literal in literals):
             self._take_code(number, text)
             return
-        if text.lstrip().startswith(_TRACEBACK):
-            self._frames.clear()
-        if _FRAME.search(text):
-            self._add_frame(number, text)
+        is_traceback = self._take_traceback(number, text)
         kind = next((kind for kind, pattern in _KINDS if pattern.search(text)), None)
+        if kind is None and is_error and text.strip() and not is_traceback:
+            kind = ExcerptKind.ERROR
         if kind is None:
             return
-        key = (kind, _DIGITS.sub("0", text.strip())[:MAX_TEXT])
-        self._keep(key, number, text.strip()[:MAX_TEXT])
+        text = text.strip()[:MAX_TEXT]
+        key = (kind, text if _LISTED.match(text) else _DIGITS.sub("0", text))
+        self._keep(key, number, text)
         self._open = (number, key) if kind is ExcerptKind.OOM else None
 
     def excerpts(self) -> tuple[Excerpt, ...]:
         """Return what was kept, in the order of the file."""
         return tuple(kept.excerpt for kept in sorted(self._kept.values(), key=lambda kept: kept.order))
+
+    def _take_traceback(self, number: int, text: str) -> bool:
+        """Keep a frame or the code under it; return whether the line belongs to a traceback."""
+        is_start = text.lstrip().startswith(_TRACEBACK)
+        if is_start:
+            self._frames.clear()
+        if _FRAME.search(text):
+            if not _PASSING.search(text):
+                self._add_frame(number, text)
+            return True
+        self._take_code(number, text)
+        return is_start or text.startswith("    ")
 
     def _take_code(self, number: int, text: str) -> None:
         """The line of code under a frame."""
