@@ -1,9 +1,10 @@
-"""Scores the product on the blind posts: `python bench/blind/score.py OUT.json`.
+"""Scores the product on a set of blind posts: `python bench/blind/score.py OUT.json [--set bench/blind2]`.
 
 Surprise: nothing here is a test that must pass. The first score is committed as it comes out, misses and false claims
 named; what failed is then fixed as a kind and the posts become ordinary tests.
 """
 
+import argparse
 import sys
 import tempfile
 import time
@@ -43,32 +44,34 @@ class Scores(Record):
     posts: tuple[Score, ...]
 
 
-def handed_in(post_id: str, folder: Path) -> Path:
+def handed_in(posts: Path, post_id: str, folder: Path) -> Path:
     """Write a post without the line that says where it was found."""
-    lines = (HERE / "posts" / f"{post_id}.txt").read_bytes().splitlines(keepends=True)
+    lines = (posts / f"{post_id}.txt").read_bytes().splitlines(keepends=True)
     path = folder / f"{post_id}.txt"
     path.write_bytes(b"".join(line for line in lines if not line.startswith(b"# source:")))
     return path
 
 
-def faults_of_post(expected: Expectation, folder: Path) -> list[str]:
+def faults_of_post(expected: Expectation, posts: Path, folder: Path) -> list[str]:
     """Return the misses and false claims of one answer."""
-    diagnosis = answer([handed_in(expected.id, folder)])
+    diagnosis = answer([handed_in(posts, expected.id, folder)])
     return check(expected, diagnosis, diagnosis_text(diagnosis))
 
 
-def faults_of_comparison(expected: ComparisonExpectation, folder: Path) -> list[str]:
+def faults_of_comparison(expected: ComparisonExpectation, posts: Path, folder: Path) -> list[str]:
     """Return the misses and false claims of one comparison."""
-    a, b = (read_paste([handed_in(post_id, folder)]) for post_id in (expected.a, expected.b))
+    a, b = (read_paste([handed_in(posts, post_id, folder)]) for post_id in (expected.a, expected.b))
     return check_comparison(expected, compare(a, b))
 
 
-def scored(expected: Expectation | ComparisonExpectation, folder: Path) -> Score:
+def scored(expected: Expectation | ComparisonExpectation, posts: Path, folder: Path) -> Score:
     """Answer one post and judge it; a crash is a fault like any other, and recorded."""
     started = time.perf_counter()
     try:
-        is_post = isinstance(expected, Expectation)
-        faults = faults_of_post(expected, folder) if is_post else faults_of_comparison(expected, folder)
+        if isinstance(expected, Expectation):
+            faults = faults_of_post(expected, posts, folder)
+        else:
+            faults = faults_of_comparison(expected, posts, folder)
     except Exception as error:  # noqa: BLE001 - the edge of a benchmark: a crash of the product is a result
         faults = [f"CRASH: {type(error).__name__}: {error}"]
     return Score(
@@ -80,11 +83,11 @@ def scored(expected: Expectation | ComparisonExpectation, folder: Path) -> Score
     )
 
 
-def main(out: Path) -> None:
-    """Score every post and comparison and write the table."""
-    expected = load(HERE / "expected.toml")
+def main(out: Path, blind_set: Path) -> None:
+    """Score every post and comparison of one set (its `expected.toml` and `posts/`) and write the table."""
+    expected = load(blind_set / "expected.toml")
     with tempfile.TemporaryDirectory() as folder:
-        rows = [scored(e, Path(folder)) for e in (*expected.post, *expected.comparison)]
+        rows = [scored(e, blind_set / "posts", Path(folder)) for e in (*expected.post, *expected.comparison)]
     scores = Scores(
         num_posts=len(rows),
         num_right=sum(not row.faults for row in rows),
@@ -99,4 +102,8 @@ def main(out: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(description="Scores the product on a set of blind posts.")
+    parser.add_argument("out", type=Path, help="the JSON file to write")
+    parser.add_argument("--set", dest="blind_set", type=Path, default=HERE, help="the set's folder (bench/blind)")
+    given = parser.parse_args()
+    main(given.out, given.blind_set)

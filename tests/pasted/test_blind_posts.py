@@ -1,24 +1,36 @@
 from pathlib import Path
 
+import pytest
 from expectation import load
 
-BLIND = Path(__file__).parents[2] / "bench" / "blind"
+BENCH = Path(__file__).parents[2] / "bench"
+SETS = {"blind": "L", "blind2": "M"}
+"""Each set's folder, and the letter its longer logs start with."""
+
 MAX_POST_BYTES = 300_000
 """A longer log is trimmed in the middle: the repository is no archive."""
 
 
-def test_the_blind_round_has_thirty_posts_and_ten_longer_logs() -> None:
-    expected = load(BLIND / "expected.toml")
+@pytest.mark.parametrize(("folder", "long_letter"), SETS.items())
+def test_a_blind_round_has_thirty_posts_and_ten_longer_logs(folder: str, long_letter: str) -> None:
+    expected = load(BENCH / folder / "expected.toml")
     ids = [post.id for post in expected.post] + [c.id for c in expected.comparison]
     assert len(ids) == len(set(ids)) == 40
-    assert sum(post_id.startswith("L") for post_id in ids) == 10
+    assert sum(post_id.startswith(long_letter) for post_id in ids) == 10
 
 
-def test_every_blind_post_is_there_and_says_where_it_is_from() -> None:
-    expected = load(BLIND / "expected.toml")
+@pytest.mark.parametrize("folder", SETS)
+def test_every_blind_post_is_there_and_says_where_it_is_from(folder: str) -> None:
+    expected = load(BENCH / folder / "expected.toml")
     named = {post.id for post in expected.post} | {p for c in expected.comparison for p in (c.a, c.b)}
-    assert {path.stem for path in (BLIND / "posts").iterdir()} == named
-    for path in (BLIND / "posts").iterdir():
+    posts = BENCH / folder / "posts"
+    assert {path.stem for path in posts.iterdir()} == named
+    for path in posts.iterdir():
         text = path.read_bytes()
         assert text.startswith(b"# source: "), path.name
-        assert len(text) <= MAX_POST_BYTES, path.name
+        assert len(text) < MAX_POST_BYTES, path.name
+
+
+def test_no_post_of_the_second_blind_round_was_seen_before() -> None:
+    first_lines = {f: [p.read_bytes().split(b"\n")[0] for p in (BENCH / f / "posts").iterdir()] for f in SETS}
+    assert not set(first_lines["blind"]) & set(first_lines["blind2"])
