@@ -64,6 +64,25 @@ def test_an_ending_that_lies_is_forgiven(tmp_path: Path) -> None:
     assert values(tmp_path / "run.txt", script) == {"a.b": 1}
 
 
+@pytest.mark.parametrize("ending", ["sh", "yaml", "toml", "json", "py", "txt"])
+@pytest.mark.parametrize(
+    "number", ["9" * 5000, "0x" + "f" * 5000, "1e999", "1_", "1__0", "1_0_", "\u00b2", "--5", "nan"]
+)
+def test_no_number_is_an_error(tmp_path: Path, number: str, ending: str) -> None:
+    text = {
+        "sh": f"N={number}\nif [ $N -gt 3 ]; then python3 -m verl.main a.b=$((N*2)) a.c=$N --d {number}; fi\n",
+        "yaml": f"a: {number}\nb: ${{mul:${{a}},3}}\nc: [{number}, 1]\n",
+        "toml": f"[a]\nb = {number}\n",
+        "json": f'{{"a": {number}}}\n',
+        "py": f"args = GRPOConfig(beta={number})\n",
+        "txt": f"python3 -m verl.trainer.main_ppo a.b={number} --c {number}\n",
+    }
+    path = tmp_path / f"run.{ending}"
+    path.write_text(text[ending])
+    values = [setting.value for setting in read_config_file(path)]
+    assert all(abs(value) < float("inf") for value in values if isinstance(value, int | float))
+
+
 def test_a_file_that_is_not_there_is_the_callers_to_handle(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_config_file(tmp_path / "none.yaml")

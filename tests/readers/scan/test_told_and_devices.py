@@ -27,6 +27,14 @@ def test_devices_are_read_off_text(text: str, name: str | None, count: int | Non
     assert (claim.name, claim.count, claim.memory_gib, claim.origin.line) == (name, count, memory_gib, 4)
 
 
+@pytest.mark.parametrize("number", ["1e999", "9" * 5000, "nan", "-3", "0", "1_"])
+def test_a_told_number_that_can_count_nothing_is_passed_over(tmp_path: Path, number: str) -> None:
+    path = tmp_path / "run.log"
+    path.write_text(f"# fact: gpus={number}\n# fact: gpu_memory_gib={number}\n# fact: rollout.n={number}\n")
+    devices = read_paste([path]).devices
+    assert devices is None or (devices.count, devices.memory_gib) == (None, None)
+
+
 @pytest.mark.parametrize("text", ["/models/my-H100-run/ckpt", "worker uses 1 GPU", "Qwen3-30B-A3B", "took 16 devices"])
 def test_paths_models_and_worker_counts_are_no_devices(text: str) -> None:
     assert read_devices([(1, text)], "run.log") is None

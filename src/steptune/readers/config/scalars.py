@@ -7,8 +7,8 @@ import re
 
 from steptune.core.knob import KnobValue
 
-_INT = re.compile(r"[-+]?(?:0|[1-9][\d_]{0,17})")
-_FLOAT = re.compile(r"[-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d{1,3})?")
+_INT = re.compile(r"[-+]?(?:0|[1-9](?:_?\d){0,17})")
+_FLOAT = re.compile(r"[-+]?(?:\d(?:_?\d)*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?")
 _BOOLS = {"true": True, "false": False}
 _YAML_BOOLS = {"yes": True, "no": False, "on": True, "off": False}
 _NULLS = frozenset({"", "null", "none", "~"})

@@ -1,5 +1,6 @@
 """Entries of any format become `Setting` records, and interpolations are resolved once all of them are known."""
 
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, final
@@ -37,8 +38,8 @@ def make_setting(
     prefix: Prefix = "",
     is_resolved: bool = True,
 ) -> Setting:
-    """Return the record; an overlong value keeps its head only."""
-    kept = clean(value) if isinstance(value, str) else value
+    """Return the record; an overlong value keeps its head only, and a number that no program can use is text."""
+    kept = clean(text) if _is_no_number(value) else clean(value) if isinstance(value, str) else value
     key = clean(key)
     origin = Origin(path=path, line=line, key=key)
     return Setting(
@@ -50,6 +51,11 @@ def make_setting(
         prefix=prefix,
         is_resolved=is_resolved,
     )
+
+
+def _is_no_number(value: SettingValue) -> bool:
+    """Whether ``value`` is infinite, NaN or a whole number that would not fit a float."""
+    return isinstance(value, int | float) and not abs(value) <= sys.float_info.max
 
 
 def unresolved_parent(name: str, path: str, line: int) -> tuple[Setting, Note]:

@@ -1,5 +1,6 @@
 """Tests of a shell condition, and the logic of answers that may be unknown (None)."""
 
+import re
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 
@@ -13,6 +14,9 @@ _COUNT: dict[str, Callable[[int, int], bool]] = {
     "-lt": lambda a, b: a < b,
     "-le": lambda a, b: a <= b,
 }
+_WHOLE = re.compile(r"-?\d{1,18}")
+"""A whole number of a size that a shell can hold."""
+
 _IGNORED = frozenset({"[", "[[", "]", "]]", "{", "}"})
 
 
@@ -50,6 +54,6 @@ def holds(words: Sequence[Word]) -> bool | None:
 def _compare(left: str, sign: str, right: str) -> bool | None:
     if sign in ("=", "==", "!="):
         return fnmatchcase(left, right) is (sign != "!=")
-    if sign in _COUNT and left.lstrip("-").isdigit() and right.lstrip("-").isdigit():
+    if sign in _COUNT and _WHOLE.fullmatch(left) and _WHOLE.fullmatch(right):
         return _COUNT[sign](int(left), int(right))
     return None

@@ -4,6 +4,7 @@ Known facts: ``gpus`` and ``gpu_memory_gib`` (numbers), ``gpu`` (name, with its 
 (its version, ``verl=0.7``). Any other is a setting in the framework's own spelling, ``rollout.n=16``.
 """
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -67,9 +68,9 @@ def read_told(lines: Iterable[NumberedLine], path: str) -> Told:
 def _device_fields(key: str, text: str, path: str) -> dict[str, object]:
     number = parse_number(text)
     if key == "gpus":
-        return {"count": int(number)} if number is not None and number >= 1 else {}
+        return {"count": int(number)} if number is not None and 1 <= number < math.inf else {}
     if key == "gpu_memory_gib":
-        return {"memory_gib": number} if number is not None and number > 0 else {}
+        return {"memory_gib": number} if number is not None and 0 < number < math.inf else {}
     named = read_devices([(1, text)], path)
     return {"name": text} if named is None or named.name is None else _stated(named)
 
