@@ -1,12 +1,15 @@
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from reader_logs import FIXTURES
 
 from steptune.core.errors import ReadError
+from steptune.core.paste import effective
 from steptune.core.phase import Role
+from steptune.readers.frameworks import framework
 from steptune.readers.read_paste import read_paste
 
 
@@ -64,6 +67,59 @@ def test_a_configuration_file_beside_the_log_adds_its_facts(tmp_path: Path) -> N
     trainer = profile.role(Role.TRAINER)
     assert trainer is not None
     assert trainer.num_devices == 8
+
+
+CHILD = "defaults: [base]\ngrpo:\n  num_prompts_per_step: 64\n"
+BASE = "grpo:\n  num_prompts_per_step: 32\n  num_generations_per_prompt: 16\n"
+
+
+@pytest.mark.parametrize("names", [["child.yaml"], ["child.yaml", "base.yaml"], ["base.yaml", "child.yaml"]])
+def test_a_parent_on_disk_sets_what_its_child_does_not(tmp_path: Path, names: list[str]) -> None:
+    write(tmp_path, CHILD, "child.yaml")
+    write(tmp_path, BASE, "base.yaml")
+    paste = read_paste([tmp_path / name for name in names])
+    assert {key: s.value for key, s in effective(paste.settings).items()} == {
+        "grpo.num_prompts_per_step": 64,
+        "grpo.num_generations_per_prompt": 16,
+    }
+    assert paste.notes == ()
+
+
+def test_of_parents_that_name_each_other_the_first_stays(tmp_path: Path) -> None:
+    paths = [*write(tmp_path, "defaults: [b]\nx:\n  y: 1\n", "a.yaml")]
+    paths += write(tmp_path, "defaults: [a]\nx:\n  y: 2\n", "b.yaml")
+    assert effective(read_paste(paths).settings)["x.y"].value == 1
+
+
+def test_a_sourced_script_on_disk_is_followed_once(tmp_path: Path) -> None:
+    paths = write(
+        tmp_path, "source ./common.sh\npython3 -m verl.trainer.main_ppo actor_rollout_ref.rollout.n=$N\n", "run.sh"
+    )
+    paths += write(tmp_path, "export N=8\n", "common.sh")
+    for handed_in in (paths[:1], paths):
+        settings = read_paste(handed_in).settings
+        assert effective(settings)["actor_rollout_ref.rollout.n"].value == 8
+        assert [s.key for s in settings].count("env.N") == 1
+
+
+def test_a_log_that_is_called_yaml_is_no_configuration(tmp_path: Path) -> None:
+    text = (FIXTURES / "verl_sync.txt").read_text()
+    named, plain = (read_paste(write(tmp_path, text, name)).settings for name in ("x.yaml", "x.log"))
+    assert [(s.key, s.value, s.origin.line) for s in named] == [(s.key, s.value, s.origin.line) for s in plain]
+
+
+def test_a_reader_that_fails_costs_the_profile_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("no devices")
+
+    broken = replace(framework("verl"), to_reading=fail)
+    monkeypatch.setattr("steptune.readers.read_paste.framework", lambda _: broken)
+    paste = read_paste([FIXTURES / "verl_sync.txt"])
+    assert (paste.framework, paste.profile) == ("verl", None)
+    assert paste.get_series("step_time") is not None
+    [note] = [note.text for note in paste.notes if "fail" in note.text]
+    assert "verl" in note
+    assert "ZeroDivisionError: no devices" in note
 
 
 def test_utf16_text_reads_as_utf8(tmp_path: Path) -> None:

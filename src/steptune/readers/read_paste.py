@@ -12,13 +12,13 @@ from typing import final
 
 from steptune.core.paste import Note, Paste, Setting
 from steptune.core.profile import Origin
-from steptune.readers.facts import FactFinder, job_facts
+from steptune.readers.facts import FactFinder, JobFacts, job_facts
 from steptune.readers.frameworks import FRAMEWORKS, framework
 from steptune.readers.metrics.records import records_of
-from steptune.readers.reading import FrameworkReader
+from steptune.readers.reading import FrameworkReader, LogReading
 from steptune.readers.scan.copies import without_copies
 from steptune.readers.scan.devices import card_memory_gib
-from steptune.readers.scan.inputs import InputFile, devices_of, look_at
+from steptune.readers.scan.inputs import InputFile, devices_of, look_at, without_parents
 from steptune.readers.scan.keep import StepKeeper
 from steptune.readers.scan.log import LogScan, scan_log
 from steptune.readers.scan.phase_table import read_phase_table
@@ -34,7 +34,7 @@ def read_paste(paths: Sequence[Path]) -> Paste:
     Raises:
         ReadError: a path cannot be opened.
     """
-    files = [look_at(path) for path in files_of(paths)]
+    files = without_parents([look_at(path) for path in files_of(paths)])
     name = winner(sum((file.votes for file in files), Votes()))
     steps = _read_steps(files, None if name is None else framework(name))
     return _paste(files, steps, None if name is None else framework(name))
@@ -72,7 +72,7 @@ def _paste(files: Sequence[InputFile], steps: _Steps, row: FrameworkReader | Non
     devices, settings, version = devices_of(files, excerpts), _settings(files), _version(files, steps, row)
     card_gib = card_memory_gib(devices)
     job = job_facts(settings, version=version, trainer=steps.facts.trainer)
-    reading = None if row is None else row.to_reading(without_copies(records, row.step_keys()), job)
+    reading, failed = (None, ()) if row is None else _reading(row, without_copies(records, row.step_keys()), job)
     logged = () if row is None else series_of(records, row.series, card_gib=card_gib)
     stated = (with_status(series, card_gib=card_gib) for scan in scans for series in scan.series)
     return Paste(
@@ -84,10 +84,24 @@ def _paste(files: Sequence[InputFile], steps: _Steps, row: FrameworkReader | Non
         excerpts=(*excerpts, *(cells for file in files for cells in file.table_rows)),
         devices=devices,
         profile=None if reading is None else reading.profile,
-        notes=(*(() if reading is None else reading.notes), *_restarts(records), *_notes(files, steps.keeper)),
+        notes=(*failed, *(() if reading is None else reading.notes), *_restarts(records), *_notes(files, steps.keeper)),
         num_steps_seen=steps.keeper.num_seen,
         num_lines=sum(scan.num_lines for scan in scans),
     )
+
+
+def _reading(
+    row: FrameworkReader, records: Sequence[StepRecord], job: JobFacts
+) -> tuple[LogReading | None, tuple[Note, ...]]:
+    """The profile, or a note why its reader failed: settings, series and excerpts are worth an answer without it."""
+    try:
+        return row.to_reading(records, job), ()
+    except Exception as error:  # noqa: BLE001 - the one edge where any fault in a framework's reader stops
+        text = (
+            f"the steps of {row.name} gave no profile, its reader failed with {type(error).__name__}: {error}; "
+            "hint: report this line with the log"
+        )
+        return None, (Note(text=text),)
 
 
 def _with_table(records: list[StepRecord], files: Sequence[InputFile], row: FrameworkReader | None) -> list[StepRecord]:

@@ -1,17 +1,17 @@
 """The first look at every file: what kind it is, what its beginning says, and which framework it speaks for."""
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import final
 
 from steptune.core.paste import DeviceClaim, Excerpt, ExcerptKind
-from steptune.readers.config.read import read_config
 from steptune.readers.config.settings import ConfigReading
 from steptune.readers.lines import NumberedLine
 from steptune.readers.metrics.kinds import MetricsReader, metrics_reader
+from steptune.readers.scan.config_of import config_of, is_read_elsewhere
 from steptune.readers.scan.devices import read_devices
 from steptune.readers.scan.head import head_lines
 from steptune.readers.scan.table_rows import read_table_rows
@@ -52,7 +52,7 @@ def look_at(path: Path) -> InputFile:
         keys = (key for row in islice(reader(path), ROWS_LOOKED_AT) for key in row.values)
         return InputFile(path=path, metrics=reader, votes=key_votes(keys), told=Told(facts=(), path=name))
     lines = head_lines(path)
-    config = read_config([line for line in lines if not _LEVEL.match(line[1])], name)
+    config = config_of(path, [line for line in lines if not _LEVEL.match(line[1])])
     told = read_told(lines, name)
     return InputFile(
         path=path,
@@ -64,6 +64,12 @@ def look_at(path: Path) -> InputFile:
         table_rows=read_table_rows(lines, name),
         table_lines=tuple(line for line in lines if line[1].lstrip().startswith(("|", "│", "┃"))),
     )
+
+
+def without_parents(files: Sequence[InputFile]) -> list[InputFile]:
+    """Return the files; one whose configuration another's holds has none of its own, or it would come twice."""
+    held = is_read_elsewhere([file.path for file in files], [file.config for file in files])
+    return [replace(file, config=ConfigReading()) if one else file for file, one in zip(files, held, strict=True)]
 
 
 def devices_of(files: Iterable[InputFile], excerpts: Iterable[Excerpt]) -> DeviceClaim | None:
