@@ -329,7 +329,25 @@ def test_growth_on_a_card_that_the_trainer_fills_is_not_blamed_on_the_engine() -
     assert "trainer's own" in finding.title
 
 
-@pytest.mark.parametrize("values", [[], [4.1], [4.1, 11.0], [49.25, 48.55, 49.0, 48.9], [25.0, 11.0, 4.0]])
+def test_a_slow_leak_among_noise_is_an_alarm_too() -> None:
+    leak = [4.0 + 0.2 * step + (0.7 if step % 3 else 0.0) for step in range(40)]
+    assert only(memory_findings(sleep_series(leak))).code == "memory/after_sleep_growth"
+
+
+# the first sleeps lie before any training: a step up after them is no growth, and engines of other sizes are none
+LEVEL = [
+    [4.56, 4.56, 9.97, 6.97, 10.52, 7.52, 7.52, 7.52, 7.52, 7.52],
+    [4.56, 4.56, 9.97, 6.97, 10.52, 7.52],
+    [4.56, 4.56, 9.97],
+    [4.56, 9.97, 10.52],
+    [5.0, 20.0, 20.1, 20.0, 20.2, 20.1, 20.0, 20.1],
+    [5.0, 7.0, 9.0, 11.0] * 3,
+    [3.0, 12.0, 5.0, 14.0],
+    [8.0, 7.0, 9.0, 8.5, 6.0, 8.0, 9.5, 7.5, 8.0, 11.0],
+]
+
+
+@pytest.mark.parametrize("values", [[], [4.1], [4.1, 11.0], [49.25, 48.55, 49.0, 48.9], [25.0, 11.0, 4.0], *LEVEL])
 def test_memory_that_does_not_grow_raises_nothing(values: list[float]) -> None:
     assert memory_findings(sleep_series(values)) == ()
 
@@ -349,7 +367,15 @@ def test_a_late_failure_is_told_apart_from_one_of_size(oom_paste: Any, steps: in
     assert any("longest sample" in evidence.text for evidence in finding.evidence) is is_late
 
 
-@pytest.mark.parametrize(("values", "grows"), [([363.0, 420.0, 579.0], True), ([363.0, 365.0], False)])
+@pytest.mark.parametrize(
+    ("values", "grows"),
+    [
+        ([363.0, 420.0, 579.0], True),
+        ([363.0, 365.0], False),
+        ([363.0, 579.0], False),
+        ([363.0, 500.0, 360.0, 490.0, 365.0, 480.0], False),
+    ],
+)
 def test_host_memory_that_grew_stands_by_a_host_failure(oom_paste: Any, values: list[float], grows: bool) -> None:
     series = sleep_series(values).series[0].model_copy(update={"name": "cpu_memory_gib"})
     text = "(raylet) 2 Workers (tasks / actors) killed due to memory pressure (OOM)"

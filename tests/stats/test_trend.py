@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steptune.stats.trend import mann_kendall_p_rising, theil_sen_slope, trend
+from steptune.stats.trend import MAX_POINTS, mann_kendall_p_rising, rises, theil_sen_slope, thinned, trend
 
 
 def test_the_slope_of_a_line_is_found_through_one_wild_step() -> None:
@@ -57,3 +57,22 @@ def test_too_few_or_broken_points_are_refused() -> None:
         trend([1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match="finite"):
         theil_sen_slope([1.0, math.nan])
+
+
+def test_a_rise_among_noise_is_found_in_a_long_log_too() -> None:
+    long = [i / 1000 + (0.3 if i % 2 else 0.0) for i in range(5 * MAX_POINTS + 3)]
+    assert len(thinned(long)) <= MAX_POINTS
+    assert rises(long)
+    assert not rises([-v for v in long])
+
+
+@pytest.mark.parametrize("values", [[], [1.0], [1.0, 2.0, 3.0], [1.0] * 50, [1.0, 2.0] * 20, [1.0, 9.0, 2.0, 9.0]])
+def test_too_few_or_level_values_do_not_rise(values: list[float]) -> None:
+    assert not rises(values)
+
+
+def test_four_values_must_rise_each_time_and_seven_may_swap_one_pair() -> None:
+    assert rises([1.0, 2.0, 3.0, 4.0])
+    assert not rises([1.0, 3.0, 2.0, 4.0])
+    # S = 21 - 2 = 19, var = 7*6*19/18 = 44.3, z = 18/6.66 = 2.70, p = 0.0035
+    assert rises([1.0, 2.0, 4.0, 3.0, 5.0, 6.0, 7.0])

@@ -2,7 +2,8 @@
 
 from steptune.core.finding import Evidence, Finding, Severity
 from steptune.diagnose.job import Job, origin_of
-from steptune.diagnose.vitals import growth, health_finding, recent_median, rises
+from steptune.diagnose.vitals import growth, health_finding, recent_median, whole_steps
+from steptune.stats.trend import rises
 
 COLLAPSED_NAT = 0.01
 """Entropy per token below which a policy repeats itself; 0.001 was printed by one that did (V15). Prior."""
@@ -32,7 +33,7 @@ def length_growth(job: Job) -> Finding | None:
     longer, series = _length_ratio(job), job.series("completion_mean")
     if series is None or longer is None or not longer >= GROWN_RATIO:
         return None
-    values = series.finite()
+    values = whole_steps(series)
     title = (
         f"Answers grow, {values[0]:.0f} to {values[-1]:.0f} tokens: step times grow with them, compare per 1,000 tokens"
     )
@@ -43,5 +44,5 @@ def length_growth(job: Job) -> Finding | None:
 def _length_ratio(job: Job) -> float | None:
     """Last third / first third of the mean lengths, where they rise by more than chance."""
     series = job.series("completion_mean")
-    values = [] if series is None else series.finite()
+    values = [] if series is None else whole_steps(series)
     return growth(values) if rises(values) else None

@@ -8,8 +8,9 @@ from steptune.core.finding import Evidence, Finding, FindingKind, Severity
 from steptune.core.paste import Series
 from steptune.diagnose.job import Job, origin_of
 from steptune.diagnose.mismatch_settings import sampling_params, tight_clip, unproven_hardware
-from steptune.diagnose.vitals import growth, recent_median, rises
+from steptune.diagnose.vitals import growth, recent_median, whole_steps
 from steptune.published.mismatch_scales import MismatchScale, mismatch_scales
+from steptune.stats.trend import rises
 
 FAST_GROWTH = 1.3
 """Last third / first third of the excess from which a rise is called growth: bf16 grew 12 % in eight steps, fp8
@@ -56,6 +57,6 @@ def _judge(job: Job, scale: MismatchScale, *, has_reason: bool) -> Finding | Non
 def _grown(series: Series, scale: MismatchScale) -> float | None:
     """Growth of the part above "no mismatch" (1 for ratios, 0 for the others), where it is more than chance."""
     floor = 1.0 if scale.metric in ("mult_prob_error", "is_ratio_mean") else 0.0
-    excess = [value - floor for value in series.finite()]
+    excess = [value - floor for value in whole_steps(series)]
     grown = growth(excess) if rises(excess) else None
     return grown if grown is not None and grown >= FAST_GROWTH else None

@@ -6,7 +6,8 @@ import statistics
 from steptune.core.finding import Evidence, Finding, Severity
 from steptune.core.paste import Series
 from steptune.diagnose.job import Job, origin_of
-from steptune.diagnose.vitals import RECENT, falls, health_finding
+from steptune.diagnose.vitals import RECENT, health_finding, whole_steps
+from steptune.stats.trend import rises
 
 DEAD_FRAC = 0.999
 """Groups whose rewards are all equal, from which no gradient is left."""
@@ -39,14 +40,14 @@ def dead_reward(job: Job) -> Finding | None:
 def reward_drop(job: Job) -> Finding | None:
     """Find a fall of the reward that chance does not explain."""
     series = job.series("reward")
-    values = [] if series is None else series.finite()
+    values = [] if series is None else whole_steps(series)
     if series is None or len(values) < MIN_DROP_POINTS:
         return None
     third = len(values) // 3
     first, last = values[:third], values[-third:]
     error = math.hypot(*(statistics.stdev(part) / math.sqrt(third) for part in (first, last)))
     drop = statistics.fmean(first) - statistics.fmean(last)
-    if not (falls(values) and drop > NUM_ERRORS * error):
+    if not (rises([-value for value in values]) and drop > NUM_ERRORS * error):
         return None
     title = (
         f"The reward falls, {statistics.fmean(first):.3g} to {statistics.fmean(last):.3g}: fix this before any speed"

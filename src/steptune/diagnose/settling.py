@@ -4,12 +4,13 @@ The surprise: an asynchronous job gets faster while its queue fills (42.8, 32.2,
 in one public log). That is not warm-up of the code and not a gain: wait until the level stands still.
 """
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 
 from steptune.diagnose.job import Job
-from steptune.diagnose.vitals import falls
-from steptune.stats.trend import MIN_POINTS
+from steptune.diagnose.vitals import whole_steps
+from steptune.stats.trend import MIN_POINTS, rises
 from steptune.stats.warmup import num_warmup_steps
 
 MIN_CHANGE_FRAC = 0.2
@@ -23,11 +24,18 @@ def ramp_up(job: Job) -> str | None:
     """Return why the steps are not comparable with each other, or None if they look settled."""
     times = _values(job, "step_time")
     level = _values(job, "async_level")
-    if len(level) >= 2 and level[-1] != level[-2]:
+    if _is_climbing(level):
         return f"the async level still moves: {_listed(level)}, with steps of {_listed(times)} s"
     if _is_falling(_per_length(job, times)):
         return f"the step time still falls: {_listed(times)} s"
     return None
+
+
+def _is_climbing(level: Sequence[float]) -> bool:
+    """Whether the last level is above all before it, and in a longer log the rise is no chance."""
+    if len(level) < 2 or not level[-1] > max(level[:-1]):
+        return False
+    return len(level) < MIN_POINTS or rises(level)
 
 
 def _is_falling(times: Sequence[float]) -> bool:
@@ -37,7 +45,7 @@ def _is_falling(times: Sequence[float]) -> bool:
     if len(steady) < MIN_POINTS:
         return False
     is_large = steady[-1] < (1 - MIN_CHANGE_FRAC) * steady[0]
-    return is_large and falls(steady)
+    return is_large and rises([-time for time in steady])
 
 
 def _per_length(job: Job, times: Sequence[float]) -> Sequence[float]:
@@ -45,12 +53,13 @@ def _per_length(job: Job, times: Sequence[float]) -> Sequence[float]:
     lengths = _values(job, "completion_mean")
     if len(lengths) != len(times) or not all(length > 0 for length in lengths):
         return times
-    return [t / length for t, length in zip(times, lengths, strict=True)]
+    per_token = [t / length for t, length in zip(times, lengths, strict=True)]
+    return per_token if all(map(math.isfinite, per_token)) else times
 
 
 def _values(job: Job, name: str) -> list[float]:
     series = job.series(name)
-    return [] if series is None else series.finite()
+    return [] if series is None else whole_steps(series)
 
 
 def _listed(values: Sequence[float]) -> str:

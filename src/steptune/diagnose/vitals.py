@@ -1,21 +1,18 @@
-"""Small looks at a series that every health rule takes: recent values, thirds, and the finding they become."""
+"""Small looks at a series that every health rule takes: recent values, whole steps, thirds, and their finding.
 
-import math
+The surprise: points are not steps. Ranks and micro batches print one step several times, and notes of an experiment
+hold several runs, in which a jump from one run to the next is no trend of either.
+"""
+
 import statistics
 from collections.abc import Sequence
 
 from steptune.core.finding import Evidence, Finding, FindingKind, Severity
-from steptune.core.paste import Series
-from steptune.stats.trend import MIN_POINTS, trend
+from steptune.core.paste import Series, SeriesPoint, ValueStatus
+from steptune.stats.trend import MIN_POINTS
 
 RECENT = 8
 """Points that stand for "now": one bad step is a spike, eight are a state."""
-
-SIGNIFICANT_P = 0.05
-"""One-sided level at which a rise counts."""
-
-MAX_TREND_POINTS = 200
-"""Points of a trend test, which looks at all pairs: more would not change its verdict."""
 
 
 def health_finding(code: str, title: str, evidence: tuple[Evidence, ...], severity: Severity) -> Finding:
@@ -37,17 +34,25 @@ def growth(values: Sequence[float]) -> float | None:
     return last / first if first > 0 else None
 
 
-def rises(values: Sequence[float]) -> bool:
-    """Return whether the values rise by more than chance (Mann-Kendall, one-sided 5 %)."""
-    return len(values) >= MIN_POINTS and trend(_thinned(values)).p_rising < SIGNIFICANT_P
+def whole_steps(series: Series) -> list[float]:
+    """Return one finite value a step, the mean of its points, over the last run of the input.
+
+    A step number that falls starts another run; points without a number are steps of their own.
+    """
+    steps: list[list[float]] = []
+    last: int | None = None
+    for point in series.points:
+        if not _counts(point):
+            continue
+        if point.step is not None and last is not None and point.step < last:
+            steps = []
+        if point.step is not None and point.step == last and steps:
+            steps[-1].append(point.value)
+        else:
+            steps.append([point.value])
+        last = point.step if point.step is not None else last
+    return [statistics.fmean(values) for values in steps]
 
 
-def falls(values: Sequence[float]) -> bool:
-    """Return whether the values fall by more than chance."""
-    return rises([-value for value in values])
-
-
-def _thinned(values: Sequence[float]) -> list[float]:
-    """Means of equal blocks, so that a test over all pairs of a long log stays short."""
-    size = math.ceil(len(values) / MAX_TREND_POINTS)
-    return [statistics.fmean(values[i : i + size]) for i in range(0, len(values), size)]
+def _counts(point: SeriesPoint) -> bool:
+    return abs(point.value) < float("inf") and point.status is not ValueStatus.IMPLAUSIBLE

@@ -4,9 +4,13 @@ The surprise: a job that survives its first steps is not safe. Failures after 54
 (unslothai/unsloth#1624, needs study X11, X10): a longer sample arrives, or something grows until it no longer fits.
 """
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 from steptune.core.finding import Evidence, Finding
 from steptune.core.paste import Paste
 from steptune.core.profile import Origin
+from steptune.stats.trend import MIN_POINTS, rises
 
 LATE_STEPS = 10
 """Steps that fitted, from which a failure in training is a matter of one long sample or of growth, not of size."""
@@ -39,8 +43,15 @@ def before(paste: Paste, phase: str, growth: Finding | None) -> tuple[Evidence, 
 def _host(paste: Paste) -> tuple[Evidence, ...]:
     series = paste.get_series(HOST_SERIES)
     values = [] if series is None else series.finite()
-    if series is None or len(values) < 2 or values[-1] < HOST_GROWTH * values[0]:
+    if series is None or not _climbs(values) or values[-1] < HOST_GROWTH * values[0]:
         return ()
     origin = Origin(path=series.path, line=series.points[-1].line, key=series.key)
     text = f"host memory grew from {values[0]:.0f} to {values[-1]:.0f} GiB over the steps"
     return (Evidence(text=text, origin=origin),)
+
+
+def _climbs(values: Sequence[float]) -> bool:
+    """Whether it rises by more than chance; three values, too few to test, must rise each time."""
+    if len(values) < MIN_POINTS:
+        return len(values) == MIN_POINTS - 1 and all(late > early for early, late in pairwise(values))
+    return rises(values)

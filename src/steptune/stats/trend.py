@@ -1,7 +1,8 @@
 """Does a series grow? Theil-Sen slope and a one-sided Mann-Kendall test: neither cares about one wild step.
 
 The surprise: the test needs four points. Three rising points have chance 1 in 6, so nothing below four can be
-significant at 5 %; four rising points have chance 1 in 24.
+significant at 5 %; four rising points have chance 1 in 24. And a walk is no trend: a series that wanders passes the
+5 % test far more often than 1 in 20, so longer ones must pass a stricter one.
 """
 
 import math
@@ -16,6 +17,15 @@ from steptune.stats.finite import require_finite
 
 MIN_POINTS = 4
 """Fewest points with which a rise can be significant at one-sided 5 % (1/4! = 0.042)."""
+
+SHORT_P, LONG_P = 0.05, 0.01
+"""One-sided level at which a rise counts, below `LONG_POINTS` values and from there on."""
+
+LONG_POINTS = 7
+"""Values from which `LONG_P` can be reached with one pair out of order."""
+
+MAX_POINTS = 200
+"""Points of a test that looks at all pairs: more would not change its verdict."""
 
 
 @final
@@ -63,3 +73,16 @@ def mann_kendall_p_rising(values: Sequence[float]) -> float:
 def trend(values: Sequence[float]) -> Trend:
     """Return slope and p value of equally spaced values. Raises as `mann_kendall_p_rising`."""
     return Trend(slope=theil_sen_slope(values), p_rising=mann_kendall_p_rising(values), n=len(values))
+
+
+def rises(values: Sequence[float]) -> bool:
+    """Return whether finite, equally spaced values rise by more than chance; never below `MIN_POINTS` values."""
+    if len(values) < MIN_POINTS:
+        return False
+    return trend(thinned(values)).p_rising < (SHORT_P if len(values) < LONG_POINTS else LONG_P)
+
+
+def thinned(values: Sequence[float], at_most: int = MAX_POINTS) -> list[float]:
+    """Return means of equal blocks, at most ``at_most`` of them: a test over all pairs of a long log stays short."""
+    size = max(1, math.ceil(len(values) / at_most))
+    return [statistics.fmean(values[i : i + size]) for i in range(0, len(values), size)]
