@@ -94,3 +94,35 @@ def test_a_step_line_without_its_beginning_is_a_step_without_number() -> None:
 def test_a_doubled_prefix_of_the_fully_async_trainer_is_undone() -> None:
     [step] = steps_of("step:3 - timing_s/timing_s/param_sync:13.3 - timing_s/step:40 - a/b:1")
     assert step.value("timing_s/param_sync") == 13.3
+
+
+def test_a_paste_that_begins_and_ends_inside_a_key_keeps_what_is_whole_between() -> None:
+    [step] = steps_of(
+        "ce/generate_sequences:1 - timing_s/slowest/x:-1 - timing_s/gen:869.38 - timing_s/reward:4.5e-05 ",
+        "- timing_s/old_log_prob:548.89 - timing_s/update_actor:735.31 - timing_s/step:2160.41 - timing_per_image_ms/",
+    )
+    assert dict(sorted((key, reading.value) for key, reading in step.readings.items())) == {
+        "timing_s/gen": 869.38,
+        "timing_s/old_log_prob": 548.89,
+        # whole: its row is full and the next one begins with a separator
+        "timing_s/reward": 4.5e-05,
+        "timing_s/slowest/x": -1,
+        "timing_s/step": 2160.41,
+        "timing_s/update_actor": 735.31,
+    }
+
+
+def test_a_part_of_a_wrapped_row_gives_no_shortened_last_value() -> None:
+    [step] = steps_of("s/mean:0.1 - timing_s/gen:74.0 - timing_s/adv:1.5 - timing_s/step:9", "INFO other output")
+    assert step.value("timing_s/gen") == 74.0
+    assert step.value("timing_s/step") is None
+
+
+def test_a_first_key_of_no_group_is_not_read() -> None:
+    [step] = steps_of("core/acc:0.5 - timing_s/gen:74.0 - actor/pg_loss:0.1 - timing_s/step:90.0 - x/y:1")
+    assert step.value("core/acc") is None
+    assert step.value("timing_s/step") == 90.0
+
+
+def test_lines_that_only_look_like_metrics_are_none() -> None:
+    assert steps_of("s/a:1 - see docs/x - timing_s/gen:74.0", "http/1:1 - ok/2:2 - fine/3:3") == []

@@ -79,6 +79,9 @@ class FrameworkReader:
     """Finds the framework's version in a clean line, in group 1."""
     trainer: re.Pattern[str] | None = None
     """Finds the name of a trainer in a raw line, in its first filled group, where that tells the schedule."""
+    traces: str = ""
+    """Regular expression of what a traceback or a list of processes calls it by: modules of its own source tree, Ray
+    actors, scripts. It names the framework only of a file that no metric tells, so it may match what forks share."""
     fact_needles: tuple[bytes, ...] = ()
     """Literals of lines that `version` or `trainer` needs, beside `wanted`; looked for at the file's edges."""
 

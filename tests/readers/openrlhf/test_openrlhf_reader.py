@@ -46,3 +46,43 @@ def test_any_other_total_is_wall_time_and_generation_runs_beside_it() -> None:
     assert trainer[("rollout", SpanKind.EXPOSED_WAIT)] == 30.0  # 70 - 10 - 25 - 5
     assert booked(reading.profile, Role.ROLLOUT) == {("rollout", SpanKind.BUSY): 60.0}
     assert any("lock" in note.text for note in reading.notes)
+
+
+def batches(*postfixes: str) -> str:
+    """A bar over training batches: each is drawn with its values and again when the next one begins."""
+    states = [(n, values) for n, values in enumerate(postfixes) for n in (n, n + 1)]
+    return "".join(
+        f"Train epoch [1/1]:  50%|█████     | {n}/8 [00:1{n}<00:05,  1.94s/it, {values}]\n(ActorModelRayActor pid=7) \n"
+        for n, values in states
+        if n
+    )
+
+
+def test_behind_the_bar_over_training_batches_stand_values_but_no_time() -> None:
+    names = "act_loss={}, reward={}, return=-0.0473, gen_len={}, tot_len=2344.25, kl=0, act_lr=2.44e-7"
+    text = batches(*(names.format(*v) for v in ((0.0466, 0.288, 318), (0.795, 0.17, 282), (-0.722, 0.35, 420))))
+    steps = steps_in("openrlhf", text)
+    assert [step.value("reward") for step in steps] == [0.288, 0.17, 0.35]
+    assert [step.value("policy_loss") for step in steps] == [0.0466, 0.795, -0.722]
+    assert [step.value("response_length") for step in steps] == [318, 282, 420]
+    assert {key for step in steps for key in step.readings if "s/it" in key or "time" in key} == set()
+    assert to_reading(steps, JobFacts(version=None, settings={})) is None
+
+
+def test_the_names_of_the_older_bar_mean_the_same() -> None:
+    [first, second] = steps_in(
+        "openrlhf", batches("pg=-0.1, rm=0.5, ret=0.4, glen=100, kl=0.01", "pg=0.2, rm=0.6, kl=0.02")
+    )
+    assert (first.value("reward"), first.value("response_length")) == (0.5, 100)
+    assert (second.value("reward"), second.value("policy_loss"), second.value("kl")) == (0.6, 0.2, 0.02)
+
+
+def test_where_a_step_has_its_dict_the_batches_are_not_steps_too() -> None:
+    record = "Global step 1: {'policy_loss': 0.1, 'reward': 0.4, 'timing/step_total': 30.0}\n"
+    [step] = steps_in("openrlhf", batches("pg=-0.1, rm=0.5", "pg=0.2, rm=0.6") + record + batches("pg=0.3, rm=0.7"))
+    assert (step.number, step.value("reward")) == (1, 0.4)
+
+
+def test_a_value_that_the_lines_end_cuts_is_not_read() -> None:
+    [step] = steps_in("openrlhf", "Train epoch [1/1]:  50%|█████     | 4/8 [00:11<00:05,  1.94s/it, pg=0.25, rm=0.28\n")
+    assert (step.value("policy_loss"), step.value("reward")) == (0.25, None)

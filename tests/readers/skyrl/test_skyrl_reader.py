@@ -84,3 +84,30 @@ def test_waiting_for_the_generation_buffer_is_a_wait() -> None:
 def test_a_table_row_without_a_second_cell_is_passed_over() -> None:
     [step] = steps_in("skyrl", "timing/step = 9h00m23s\n| `generate` |\n| `generate` | 5h26m |\n")
     assert step.value("timing/generate") == 19560.0
+
+
+def loguru(text: str) -> str:
+    return f"(skyrl_entrypoint pid=8455) 2026-03-26 14:45:00.969 | INFO     | skyrl.train.trainer:train:665 - {text}\n"
+
+
+def test_what_loguru_says_of_the_batch_belongs_to_the_step_in_progress() -> None:
+    text = (
+        loguru("batch_num_seq: 5120, batch_padded_seq_len: 1172")
+        + loguru("avg_final_rewards: 0.13398437201976776, avg_response_length: 273.6802734375")
+        + loguru("Finished: 'policy_train', time cost: 866.49s")
+        + loguru("Finished: 'step', time cost: 1331.13s")
+        + loguru("batch_num_seq: 5120, batch_padded_seq_len: 1024")
+    )
+    first, second = steps_in("skyrl", text)
+    assert (first.value("batch_padded_seq_len"), first.value("batch_num_seq")) == (1172, 5120)
+    assert (first.value("generate/avg_num_tokens"), first.value("timing/step")) == (273.6802734375, 1331.13)
+    # with a penalty in it: not the raw reward
+    assert first.value("reward/avg_final_rewards") == 0.13398437201976776
+    assert first.value("reward/avg_raw_reward") is None
+    assert second.value("batch_padded_seq_len") == 1024
+
+
+def test_the_older_trainer_says_the_same_without_a_prefix() -> None:
+    head = "2025-10-01 10:00:00.1 | INFO | skyrl_train.trainer:train:400 - "
+    [step] = steps_in("skyrl", f"{head}batch_num_seq: 64, batch_padded_seq_len: 10389\n")
+    assert step.value("batch_padded_seq_len") == 10389

@@ -84,12 +84,32 @@ def test_without_the_rollout_managers_line_the_trainers_wait_is_all_that_is_know
     assert profile.roles[0].unattributed_s() == pytest.approx(0.681, abs=1e-3)
 
 
-def test_a_number_broken_over_two_rows_is_dropped_not_shortened() -> None:
+def test_rows_of_one_length_are_a_screens_and_hide_no_number() -> None:
     [step] = steps_of("slime", "slime_scanned.txt")
-    assert step.value("perf/log_probs_time") is None
-    assert step.has_broken("perf/log_probs_time")
+    # 0.10 | 894346237182617, 'perf/wake_up_ti | me', and :_1.4039483070373535 read off a picture
+    assert step.value("perf/log_probs_time") == 0.10894346237182617
+    assert step.value("perf/wake_up_time") == 1.9440078735351562
+    assert step.value("perf/ref_log_probs_time") == 1.4039483070373535
     assert step.value("perf/step_time") == 14.182998418807983
     assert step.readings["perf/step_time"].line == 5
+    assert step.readings["perf/log_probs_time"].line == 3
+
+
+def test_of_the_trainers_wait_only_what_no_switch_takes_is_the_rollouts() -> None:
+    trainer = booked(profile_in(paste_of("slime_scanned.txt")), Role.TRAINER)
+    # 11.334 - (4.036 sleep + 1.944 wake-up + 0.002 data); the key of the weight update is misread
+    assert trainer[("rollout", SpanKind.EXPOSED_WAIT)] == pytest.approx(5.352, abs=2e-3)
+    assert trainer[("mode_switch", SpanKind.BUSY)] == pytest.approx(5.98, abs=2e-3)
+
+
+def test_one_full_row_may_be_so_by_chance_and_its_broken_number_is_dropped() -> None:
+    first = (
+        "perf 2: {'perf/sleep_time': 4.035936594009399, 'perf/train_wait_time': 11.33387, 'perf/log_probs_time': 0.10"
+    )
+    [step] = steps_in("slime", f"{first}\n894346237182617, 'perf/step_time': 14.18}}\n")
+    assert step.value("perf/log_probs_time") is None
+    assert step.has_broken("perf/log_probs_time")
+    assert step.value("perf/step_time") == 14.18
 
 
 def test_optimizer_steps_belong_to_the_rollout_before_them() -> None:

@@ -133,3 +133,31 @@ def test_ms_swift_states_the_steps_number_and_a_mean_speed() -> None:
     assert points(paste, "s/it") == [(1, 418.21, 4)]
     assert [value for _, value, _ in points(paste, "zero_std_frac")] == [1.0, 1.0]
     assert paste.profile is None
+
+
+TABLE = """Step | Training Loss | reward | reward_std | completion_length | kl
+-- | -- | -- | -- | -- | --
+1 | 0.000000 | -17.250000 | 1.500000 | 445.500000 | 0.000000
+2 | -0.000000 | -10.500000 | 1.732051 | 389.250000"""
+"""https://github.com/unslothai/unsloth/issues/2291, cut."""
+
+
+@pytest.mark.parametrize(
+    ("text", "lengths"),
+    [
+        (f"{TABLE} | 0.0\n", [445.5, 389.25]),
+        # the last cell of a cut row may have lost digits
+        (f"{TABLE}\n", [445.5]),
+        (f"{TABLE}\nmore rows in the attachment\n", [445.5]),
+        (TABLE.replace(" | ", "\t") + "\t0.00\n", [445.5, 389.25]),
+    ],
+)
+def test_a_row_of_a_notebook_that_is_cut_keeps_its_whole_cells(text: str, lengths: list[float]) -> None:
+    steps = steps_in("trl", text)
+    assert [step.value("reward") for step in steps] == [-17.25, -10.5]
+    assert [v for step in steps if (v := step.value("completion_length")) is not None] == lengths
+
+
+def test_a_shorter_table_below_is_no_table_of_steps() -> None:
+    other = "\nepoch | accuracy | rouge\n-- | -- | --\n1 | 0.5 | 0.25\n"
+    assert [step.value("reward") for step in steps_in("trl", TABLE + "\n" + other)] == [-17.25, -10.5]

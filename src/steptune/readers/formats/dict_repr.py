@@ -9,15 +9,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import final
 
-from steptune.readers.lines import Line
+from steptune.readers.lines import MIN_WRAP_COLUMNS, Line
 from steptune.readers.step import Dropped, Reading
 from steptune.readers.values import parse_number
 
 _PAIR = re.compile(
-    r"(?:'(?P<key>[A-Za-z_][^'\n]*)'|(?:^|(?<=[\s{,]))(?P<bare>[a-z]+/[\w./-]+)')\s*:\s*"
-    r"(?:'(?P<quoted>[^'\n]*)'|(?P<plain>[\w.]+\([^()\n]*\)|[-+\w.]+))(?P<end>\s*[,}])?"
+    r"(?:'(?P<key>[A-Za-z_][^'\n]*)'|\"(?P<json>[A-Za-z_][^\"\n]*)\"|(?:^|(?<=[\s{,]))(?P<bare>[a-z]+/[\w./-]+)')"
+    r"\s*:[\s_]*"
+    r"(?:(?P<quote>['\"])(?P<quoted>[^'\"\n]*)(?P=quote)|(?P<plain>[\w.]+\([^()\n]*\)|[-+\w.]+))(?P<end>\s*[,}])?"
 )
-"""``bare`` is a key whose first quote was lost when it was copied: `perf/rollout_time': 245.6`."""
+"""``bare`` is a key whose first quote was lost when it was copied: `perf/rollout_time': 245.6`. JSON has other quotes,
+and text read off a picture an underscore where a space was: `'perf/log_probs_tflops':_11.65`."""
+
+_MIN_FULL_ROWS = 2
+"""Rows of one length from which on that length is the screen's."""
 
 MAX_ROWS = 80
 """Rows that one record may take: a dict of 40 metrics on a narrow terminal takes about 30."""
@@ -31,12 +36,16 @@ class DictText:
     text: str
     rows: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     """Start of every row inside `text`, and its line number."""
+    widths: list[int] = field(default_factory=list[int])
+    """Columns of every row on the screen."""
     may_be_cut: bool = False
 
     @staticmethod
     def of(line: Line, start: int = 0) -> "DictText":
         """Begin a record at ``start`` of ``line``."""
-        return DictText(text=line.text[start:], rows=[(0, line.number)], may_be_cut=line.may_be_cut)
+        return DictText(
+            text=line.text[start:], rows=[(0, line.number)], widths=[line.width], may_be_cut=line.may_be_cut
+        )
 
     @property
     def is_closed(self) -> bool:
@@ -46,8 +55,20 @@ class DictText:
     def add(self, line: Line) -> None:
         """Append the next row."""
         self.rows.append((len(self.text) + 1, line.number))
+        self.widths.append(line.width)
         self.text += "\n" + line.text
         self.may_be_cut = line.may_be_cut
+
+    def joined(self) -> "DictText":
+        """Return the record on one row, where its rows are those of a screen: equally long but for the last.
+
+        A terminal breaks a line anywhere, also inside a key or a number. One full row alone may be so by chance.
+        """
+        *full, last = self.widths
+        if len(full) < _MIN_FULL_ROWS or len({*full}) > 1 or full[0] < max(MIN_WRAP_COLUMNS, last):
+            return self
+        rows = [(start - index, number) for index, (start, number) in enumerate(self.rows)]
+        return DictText(text=self.text.replace("\n", ""), rows=rows, may_be_cut=self.may_be_cut)
 
     def line_at(self, offset: int) -> int:
         """Line number of the character at ``offset``."""
@@ -56,9 +77,10 @@ class DictText:
 
 def read_pairs(record: DictText) -> Iterator[Reading | Dropped]:
     """Yield the numeric pairs of a record in order; other values (lists, names, None) are passed over."""
+    record = record.joined()
     is_dict = "{" in record.text or "}" in record.text
     for pair in _PAIR.finditer(record.text):
-        key, line = pair["key"] or pair["bare"], record.line_at(pair.start())
+        key, line = pair["key"] or pair["json"] or pair["bare"], record.line_at(pair.start())
         text = pair["plain"] if pair["quoted"] is None else pair["quoted"]
         value = parse_number(text)
         is_last = pair.end() == len(record.text.rstrip())

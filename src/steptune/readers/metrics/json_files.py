@@ -5,12 +5,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
+from steptune.readers.lines import NumberedLine
 from steptune.readers.metrics.rows import Json, MetricRow, as_object, has_step, row_of
 from steptune.readers.scan.chunks import read_chunks
 from steptune.readers.scan.pick import all_lines
 
 MAX_WHOLE_BYTES = 1 << 26
 """Largest JSON file that is decoded at once; one object per line has no such limit."""
+
+_NEXT_PAIR = ', "'
+"""What stands between two pairs of an object on one line."""
 
 _LISTS = ("log_history", "history", "data", "rows", "metrics")
 """Where a single object keeps its records."""
@@ -24,12 +28,17 @@ def is_jsonl(head: str) -> bool:
 
 
 def read_jsonl(path: Path) -> Iterator[MetricRow]:
-    """Yield the rows of a file of one object per line; other and broken lines are passed over."""
-    for number, raw in all_lines(read_chunks(path)):
-        text = raw.strip()
-        record = as_object(_decoded(text)) if text.startswith("{") else None
+    """Yield the rows of a file of one object per line; of a last object that is cut, the pairs that are whole.
+
+    Other lines and broken ones before the last are passed over: what a crash tore is told again after it.
+    """
+    last: NumberedLine | None = None
+    for last in all_lines(read_chunks(path)):
+        record = _object(last[1])
         if record is not None:
-            yield row_of(record, number)
+            yield row_of(record, last[0])
+    if last is not None and _object(last[1]) is None and (record := _object(_closed(last[1].strip()))) is not None:
+        yield row_of(record, last[0])
 
 
 def is_json_history(path: Path, head: str) -> bool:
@@ -54,6 +63,17 @@ def _records(path: Path) -> Iterator[Json]:
         if records:
             yield from records
             return
+
+
+def _object(line: str) -> Json | None:
+    text = line.strip()
+    return as_object(_decoded(text)) if text.startswith("{") else None
+
+
+def _closed(text: str) -> str:
+    """An object that breaks off, closed behind its last whole pair: `{"a": 1, "b": 2.` is `{"a": 1}`."""
+    whole = text[: max(text.rfind(_NEXT_PAIR), 0)]
+    return whole + "}" * (whole.count("{") - whole.count("}"))
 
 
 def _decoded(text: str) -> object:

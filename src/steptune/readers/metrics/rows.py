@@ -11,15 +11,17 @@ Json = dict[str, object]
 
 STEP_KEYS = (
     *("step", "_step", "global_step", "training/global_step", "train/global_step", "trainer/global_step"),
-    *("iteration", "rollout_id", "rollout/step", "train/step"),
+    *("iteration", "rollout_id", "rollout/step", "train/step", "global_step/max_steps"),
 )
-"""Names of the step counter, the surest first."""
+"""Names of the step counter, the surest first; the last one is ms-swift's, with the text `9/547`."""
 
 _BOOKKEEPING = re.compile(
     r"_?(?:timestamp|runtime|wandb\S*|step|global_step|epoch|iteration|rollout_id)"
     r"|(?:training|train|trainer|rollout)/(?:global_step|step|epoch)"
 )
 """Counters and clocks of a logger: they repeat in every record of a step and say nothing of it."""
+
+_OF_TOTAL = re.compile(r"(\d{1,9})/\d+")
 
 _WRAPPERS = ("data", "metrics", "log", "logs")
 """Sections that are no part of a metric's name: verl's file logger writes `{"step": 1, "data": {...}}`."""
@@ -44,7 +46,7 @@ class MetricRow:
 def row_of(record: Mapping[str, object], line: int) -> MetricRow:
     """Return the row of a decoded JSON object."""
     values = {key: parsed for key, value in _flat(record, "", 0) if (parsed := _number(value)) is not None}
-    counters = (values[key][0] for key in STEP_KEYS if key in values)
+    counters = (value for key in STEP_KEYS if (value := _count(record, values, key)) is not None)
     number = next((int(value) for value in counters if value == value and abs(value) < float("inf")), None)
     return MetricRow(
         number=number,
@@ -61,6 +63,15 @@ def has_step(record: Mapping[str, object]) -> bool:
 def as_object(value: object) -> Json | None:
     """Return ``value`` if it is a JSON object."""
     return cast("Json", value) if isinstance(value, dict) else None
+
+
+def _count(record: Mapping[str, object], values: Mapping[str, tuple[float, str]], key: str) -> float | None:
+    """The counter under ``key``: a number, or the first one of a text like `9/547`."""
+    if key in values:
+        return values[key][0]
+    text = record.get(key)
+    found = _OF_TOTAL.fullmatch(text) if isinstance(text, str) else None
+    return None if found is None else float(found[1])
 
 
 def _flat(record: Mapping[str, object], prefix: str, depth: int) -> Iterator[tuple[str, object]]:

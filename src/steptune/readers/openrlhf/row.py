@@ -21,7 +21,7 @@ _OWN_SETTING = re.compile(
 
 ROW = FrameworkReader(
     name="openrlhf",
-    wanted=(b"Global step ", b"Episode [", b"openrlhf", b"'timing/", b"'policy_loss"),
+    wanted=(b"Global step ", b"Episode [", b"Train epoch [", b"openrlhf", b"'timing/", b"'policy_loss"),
     is_mark=is_mark,
     owns_key=lambda key: _OWN_KEY.match(key) is not None,
     owns_setting=lambda key: _OWN_SETTING.fullmatch(key) is not None,
@@ -32,5 +32,7 @@ ROW = FrameworkReader(
     table_key=lambda name: timer_named(name, step_key=STEP_KEY, keys=TIMER_KEYS, prefix="timing/"),
     normal_key=lambda key: key.removeprefix("train/"),
     version=re.compile(r"\bopenrlhf(?:==|:\s?| version:? )v?(\d+\.\d+(?:\.\d+)?)", re.IGNORECASE),
+    traces=r"\bopenrlhf[/.](?:cli|trainer|models|utils|datasets)\b"
+    r"|\b(?:Actor|Critic|Reward|Reference)ModelRayActor\b|\b(?:Policy|Critic|Reward|Reference)ModelActor\b",
     fact_needles=(b"OpenRLHF",),
 )

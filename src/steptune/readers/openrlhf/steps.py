@@ -2,23 +2,33 @@
 
 One dict per global step. Where there is none (before 14fe44c, 2025-05-19) only the bar over an episode tells the time:
 its item is one rollout batch, several optimizer steps long, or, since prompts are counted, one prompt; only the former
-states seconds per item that mean anything, so a bar that counts `prompts_consumed` is passed over.
+states seconds per item that mean anything, so a bar that counts `prompts_consumed` is passed over. The bar over the
+batches of a training epoch times no step at all, but behind it stand the batch's reward and loss, to three digits.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import final
 
 from steptune.readers.formats.by_step import StepCollector
 from steptune.readers.formats.dict_repr import DictText, read_pairs
-from steptune.readers.formats.progress_bar import find_bars
+from steptune.readers.formats.progress_bar import Bar, find_bars
 from steptune.readers.lines import Line, NumberedLine, clean_lines
-from steptune.readers.openrlhf.keys import BAR_KEY
+from steptune.readers.openrlhf.keys import BAR_KEY, BAR_NAMES
 from steptune.readers.step import Reading, StepRecord
+from steptune.readers.values import parse_number
 
 _HEAD = re.compile(r"(?P<sync>✨ )?Global step (?P<number>\d{1,9}): (?=\{)")
-_MARK = re.compile(r"Global step \d+: \{'|openrlhf\.cli\.|\bEpisode \[\d+/\d+\]: +\d+%")
+MAX_BATCHES = 512
+"""Training batches that are held: as many as recent steps are kept of a long log."""
+
+_MARK = re.compile(
+    r"Global step \d+: \{'|openrlhf\.cli\.|\bEpisode \[\d+/\d+\]: +\d+%|\bTrain epoch \[\d+/\d+\]: .*\b(?:act_loss|pg)="
+)
+_EPOCH = re.compile(r"Train epoch \[\d+/\d+\]$")
+_POSTFIX = re.compile(r"(?P<key>[a-z_]+)=(?P<value>[-+\w.]+)(?=[,\]])")
 _EPISODE = re.compile(r"Episode \[(?P<episode>\d+)/\d+\]$")
 
 
@@ -43,6 +53,8 @@ class _Reader:
     open_dict: DictText | None = None
     number: int = 0
     has_dicts: bool = field(default=False)
+    batches: deque[StepRecord] = field(default_factory=lambda: deque[StepRecord](maxlen=MAX_BATCHES))
+    """Of the bar over training batches, until it is known that no dict comes."""
 
     def feed(self, line: Line) -> Iterator[StepRecord]:
         """Take one row; yield the steps it closes."""
@@ -62,6 +74,7 @@ class _Reader:
         yield from self.dicts.end()
         if not self.has_dicts:
             yield from self.bars.end()
+            yield from self.batches
 
     def _close(self) -> Iterator[StepRecord]:
         record, self.open_dict = self.open_dict, None
@@ -75,3 +88,24 @@ class _Reader:
                 yield from self.bars.put(
                     bar.done, [Reading(key=BAR_KEY, value=bar.item_s, text=bar.text, line=line.number)]
                 )
+            elif _EPOCH.search(bar.label):
+                self._hold(_postfix(line, bar))
+
+    def _hold(self, found: dict[str, Reading]) -> None:
+        """Keep a batch's values; the bar is drawn again with the same ones when the next batch begins."""
+        if found and not (self.batches and _texts(self.batches[-1].readings) == _texts(found)):
+            self.batches.append(StepRecord(number=None, path=self.dicts.path, readings=found))
+
+
+def _postfix(line: Line, bar: Bar) -> dict[str, Reading]:
+    """Values behind a bar under the names of the dict; a value at the end of a cut line has no end and is none."""
+    text = line.text[bar.start :].split("[", 1)[-1].split("%|", 1)[0]
+    return {
+        key: Reading(key=key, value=value, text=found["value"], line=line.number)
+        for found in _POSTFIX.finditer(text)
+        if (key := BAR_NAMES.get(found["key"])) and (value := parse_number(found["value"])) is not None
+    }
+
+
+def _texts(readings: Mapping[str, Reading]) -> dict[str, str]:
+    return {key: reading.text for key, reading in readings.items()}

@@ -27,5 +27,6 @@ ROW = FrameworkReader(
     step_mark="`SUCCESS Step N | Time: ...s | ...`",
     series=SERIES,
     version=re.compile(r"\bprime[-_]rl(?:==|:\s?| version:? )v?(\d+\.\d+(?:\.\d+)?)", re.IGNORECASE),
+    traces=r"\bprime_rl[/.](?:trainer|orchestrator|inference|utils|configs|transport|entrypoints|rl)\b",
     fact_needles=(b"prime-rl", b"prime_rl"),
 )

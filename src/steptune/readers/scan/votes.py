@@ -1,12 +1,14 @@
 """Which framework wrote this? Lines, metric keys and configuration keys vote; a mixture is decided by the most votes.
 
 A paste of a configuration alone has no log line, a metrics file has nothing but keys, and people put the launch
-script of one framework beside a step line of another ("verl, same setting: ...").
+script of one framework beside a step line of another ("verl, same setting: ..."). A traceback has neither: there the
+modules, actors and scripts that it names count.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterable
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -26,6 +28,9 @@ LOOK_BYTES = 1 << 18
 FAR_BYTES = 1 << 23
 """Bytes of a file after which any vote is enough."""
 
+MAX_TRACE_VOTES = 4
+"""Votes that names in tracebacks give at most: less than a configuration of more settings, which says what was run."""
+
 MAX_KEYS = 2000
 """Different metric keys of a text that are looked at; verl logs about 120."""
 
@@ -42,17 +47,19 @@ def winner(votes: Votes) -> str | None:
 
 
 def file_votes(path: Path) -> Votes:
-    """Votes of the lines of a text file and of the metric keys near its beginning."""
-    votes, passed = Votes(), 0
+    """Votes of the lines of a text file and of the keys near its beginning; without any, of names in tracebacks."""
+    votes, passed, told = Votes(), 0, dict[str, str]()
     for chunk in read_chunks(path, chunk_bytes=LOOK_BYTES):
         votes += _mark_votes(chunk)
+        if not votes and chunk.is_edge:
+            told |= _names(chunk.text.decode("utf-8", errors="replace"))
         if passed == 0:
             votes += key_votes(_keys(chunk.text.decode("utf-8", errors="replace")))
         passed += len(chunk.text)
         most = max(votes.values(), default=0)
         if most >= ENOUGH or (most and passed > FAR_BYTES):
             break
-    return votes
+    return votes or Votes({name: min(count, MAX_TRACE_VOTES) for name, count in Votes(told.values()).items()})
 
 
 def key_votes(keys: Iterable[str]) -> Votes:
@@ -74,6 +81,16 @@ def _mark_votes(chunk: Chunk) -> Votes:
 def _num_marks(chunk: Chunk, row: FrameworkReader) -> int:
     lines = pick_lines([chunk], Needles(wanted=(*row.wanted, *row.wanted_at_edges)), LineTally())
     return sum(1 for _ in islice((None for _, raw in lines if row.is_mark(clean(raw))), ENOUGH))
+
+
+def _names(text: str) -> dict[str, str]:
+    """Different names of source trees, actors and scripts, each with the framework it stands for."""
+    return {found[0]: found.lastgroup for found in _traces().finditer(text) if found.lastgroup}
+
+
+@cache
+def _traces() -> re.Pattern[str]:
+    return re.compile("|".join(f"(?P<{row.name}>{row.traces})" for row in every_framework()))
 
 
 def _keys(text: str) -> Iterable[str]:

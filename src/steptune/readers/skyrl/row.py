@@ -33,7 +33,7 @@ ROW = FrameworkReader(
         b"'async/",
         b" - Step ",
     ),
-    wanted_at_edges=(b"reward/", b"'batch_", b"skyrl", b"SKYRL_", b"| `"),
+    wanted_at_edges=(b"reward/", b"batch_", b"avg_final_rewards", b"skyrl", b"SKYRL_", b"| `"),
     is_mark=is_mark,
     owns_key=lambda key: _OWN_KEY.match(key) is not None,
     owns_setting=lambda key: _OWN_SETTING.match(key) is not None,
@@ -43,5 +43,8 @@ ROW = FrameworkReader(
     series=SERIES,
     table_key=lambda name: timer_named(name, step_key=STEP_KEY, keys=TIMER_KEYS, prefix="timing/"),
     version=re.compile(r"\bskyrl(?:[-_]train)?(?:==|:\s?| version:? )v?(\d+\.\d+(?:\.\d+)?)", re.IGNORECASE),
+    traces=r"\bskyrl(?:_train|_gym|_agent|[/.](?:train|backends|tinker))\b[/.]"
+    r"|\(skyrl_entrypoint pid=|\bskyrl_entrypoint\("
+    r"|\b(?:FSDP|Megatron|DeepSpeed)(?:Policy|Ref|Critic)WorkerBase\b",
     fact_needles=(b"skyrl",),
 )

@@ -28,7 +28,13 @@ _STEP_HEAD = re.compile(r"\bStep (?P<number>\d{1,9}):\s*(?:\{|$)")
 _PAIRS = re.compile(
     r"'(?:timing|policy|reward|generate|trainer|async|loss|critic|environment|vllm)/|'batch_(?:num|padded)"
 )
-_PLAIN = re.compile(r"(?P<key>reward/\w+): (?P<value>[-+\w.]+)")
+_PLAIN = re.compile(
+    r"(?P<key>\breward/\w+|\bbatch_(?:num|padded)_\w+|\bavg_(?:final_rewards|response_length)): "
+    r"(?P<value>[-+\d.e]+|nan)"
+)
+_SPOKEN_KEYS = {"avg_final_rewards": "reward/avg_final_rewards", "avg_response_length": "generate/avg_num_tokens"}
+"""What loguru calls metrics otherwise than the tracker."""
+
 _MEAN_STEP = re.compile(r"`?timing/step`?\**\s*=\s*\**(?P<value>\d[\w :.]*\d?[hms])")
 _MARK = re.compile(
     r"skyrl[._]|SKYRL_|'timing/(?:step|generate|policy_train|fwd_logprobs_values_reward)'|^\W*timing/step\W*="
@@ -164,4 +170,5 @@ def _seconds(name: str, text: str, line: Line) -> list[Reading | Dropped]:
 
 def _plain(found: re.Match[str], line: Line) -> Reading | None:
     value = parse_number(found["value"].rstrip("."))
-    return None if value is None else Reading(key=found["key"], value=value, text=found["value"], line=line.number)
+    key = _SPOKEN_KEYS.get(found["key"], found["key"])
+    return None if value is None else Reading(key=key, value=value, text=found["value"], line=line.number)

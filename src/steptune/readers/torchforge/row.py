@@ -31,4 +31,5 @@ ROW = FrameworkReader(
     to_reading=to_reading,
     step_mark="`=== [...] - METRICS STEP N ===` with `main_perf/continuous_training/total_duration_avg_s`",
     series=SERIES,
+    traces=r"\bforge[/.](?:actors|controller|observability|data_models|rl)\b|\btorchforge\b",
 )

@@ -17,6 +17,9 @@ HEADER = re.compile(r"^\W{0,8}Step\s*[\t|]\s*Training Loss\s*[\t|]")
 _PROGRESS = re.compile(r"\[\s*(?P<done>\d{1,9})/\d+ (?P<elapsed>[\d:]+)(?: < [\d:]+, [\d.]+ it/s)?, Epoch ")
 _NAMES = {"Training Loss": "loss", "Validation Loss": "eval_loss"}
 _NOT_COMPUTED = "0"
+_RULE = re.compile(r"[\s|:-]*-{2}[\s|:-]*")
+_MIN_CELLS = 3
+"""Cells of a cut row from which on it is one: step, loss and a part of something."""
 
 
 def read_header(text: str) -> list[str]:
@@ -24,13 +27,22 @@ def read_header(text: str) -> list[str]:
     return [_NAMES.get(cell, cell.replace(" / ", "/")) for cell in _cells(text)] if HEADER.match(text) else []
 
 
-def read_row(columns: Sequence[str], line: Line) -> tuple[int, list[Reading]] | None:
-    """Return the step's number and its metrics; None for a line that is no row under ``columns``."""
+def read_row(columns: Sequence[str], line: Line, *, may_be_short: bool = False) -> tuple[int, list[Reading]] | None:
+    """Return the step's number and its metrics; None for a line that is no row under ``columns``.
+
+    A row with too few cells is cut, and with it the last of them; only a row of the same table may be.
+    """
     cells = _cells(line.text)
-    if len(cells) != len(columns) or not re.fullmatch(r"\d{1,9}", cells[0]):
+    is_short = may_be_short and _MIN_CELLS <= len(cells) < len(columns)
+    if not (is_short or len(cells) == len(columns)) or not re.fullmatch(r"\d{1,9}", cells[0]):
         return None
-    end = len(cells) - 1 if line.may_be_cut else len(cells)
+    end = len(cells) - 1 if line.may_be_cut or is_short else len(cells)
     return int(cells[0]), list(_readings(columns[1:end], cells[1:end], line))
+
+
+def is_rule(text: str) -> bool:
+    """Whether a line is what Markdown draws under a heading: `-- | -- | --`."""
+    return _RULE.fullmatch(text) is not None
 
 
 def read_progress(line: Line) -> tuple[int, Reading] | None:

@@ -1,8 +1,9 @@
 """Steps of a TRL log become a Profile, where one can be made.
 
-TRL's console holds at most the whole step (`step_time`); phases come from DeepSpeed's timers or from the `profiling/`
-keys of W&B, MLflow and Trackio. A progress bar alone gives no profile: it cannot say where time goes, and where one
-generation serves several optimizer steps its rate mixes steps that generate with steps that do not.
+TRL's console holds at most the whole step (`step_time`); phases come from DeepSpeed's timers or the `profiling/` keys
+of W&B, MLflow and Trackio. A progress bar alone cannot say where time goes: it gives no role, only whole steps, the
+median of spans of what has elapsed, and nothing where there are too few of them. The rate that it prints mixes steps
+that generate with steps that do not.
 
 `fwd` and `bwd` are DeepSpeed's engine calls of one optimizer step (deepspeed/utils/timer.py 038beb6): forward passes
 for old log-probs count as `fwd` too. `profiling/` values are one call each, not sums: generation, reward and weight
@@ -12,19 +13,24 @@ contains the booked ones (trl f2cd577).
 """
 
 from collections.abc import Sequence
+from statistics import median
 
+from steptune.core.estimate import Estimate, Source
 from steptune.core.phase import Phase, Role
+from steptune.readers.average import MIN_STEPS_KEPT
 from steptune.readers.facts import JobFacts
 from steptune.readers.formats.mean_step import MeanStep, WorkKeys, read_mean_step
 from steptune.readers.reading import LogReading
 from steptune.readers.step import StepRecord
 from steptune.readers.timers import Timer
+from steptune.readers.trl.elapsed import ELAPSED_KEY
 from steptune.readers.trl.keys import BACKWARD_KEY, BAR_KEY, FORWARD_KEY, SERIES, STEP_KEY
 
 _BAR_NOTE = (
     "step time is the progress bar's average of recent steps: with several optimizer steps per generation it mixes "
     "steps that generate with steps that do not"
 )
+_ELAPSED_NOTE = "step time is the median over spans of steps of what the progress bar says has elapsed"
 _STEP_NOTE = (
     "TRL's `step_time` leaves out optimizer step, data loading and checkpoints; with steps_per_generation above "
     "gradient_accumulation_steps it is long where a step generates and short elsewhere: average whole cycles"
@@ -49,14 +55,15 @@ _PROFILING = (
         for name in ("compute_loss", "_get_per_token_logps_and_entropies", "_prepare_inputs")
     ),
 )
+_WORK = WorkKeys(group=("num_generations",), max_completion=("max_completion_length",))
 
 
 def to_reading(records: Sequence[StepRecord], facts: JobFacts) -> LogReading | None:
-    """Return the profile and its notes; None when nothing but a progress bar tells the time."""
+    """Return the profile and its notes; None when nothing but a few states of a progress bar tells the time."""
     keys = {key for record in records for key in record.readings}
-    step_key = STEP_KEY if STEP_KEY in keys else BAR_KEY if FORWARD_KEY in keys else None
-    if step_key is None:
-        return None
+    if not keys & {STEP_KEY, FORWARD_KEY}:
+        return _whole_steps(records, facts)
+    step_key = STEP_KEY if STEP_KEY in keys else BAR_KEY
     has_profiling = any(key.startswith("profiling/") for key in keys)
     step_notes = {STEP_KEY: "", BAR_KEY: _BAR_NOTE}
     meaning = MeanStep(
@@ -68,7 +75,7 @@ def to_reading(records: Sequence[StepRecord], facts: JobFacts) -> LogReading | N
         schedule="sync",
         placement="colocated" if facts.settings.get("vllm_mode") == "colocate" else None,
         series=SERIES,
-        work=WorkKeys(group=("num_generations",), max_completion=("max_completion_length",)),
+        work=_WORK,
         notes=(
             *((_STEP_NOTE,) if step_key == STEP_KEY else ()),
             *((_FORWARD_NOTE,) if FORWARD_KEY in keys else ()),
@@ -76,3 +83,25 @@ def to_reading(records: Sequence[StepRecord], facts: JobFacts) -> LogReading | N
         ),
     )
     return read_mean_step(records, facts, meaning)
+
+
+def _whole_steps(records: Sequence[StepRecord], facts: JobFacts) -> LogReading | None:
+    """Return a profile without roles: the median of the spans."""
+    spans_s = [value for record in records if (value := record.value(ELAPSED_KEY)) is not None]
+    if len(spans_s) < MIN_STEPS_KEPT:
+        return None
+    meaning = MeanStep(
+        framework="trl",
+        step_key=ELAPSED_KEY,
+        step_note=_ELAPSED_NOTE,
+        timers=(),
+        clock=(),
+        schedule="sync",
+        series=SERIES,
+        work=_WORK,
+    )
+    reading = read_mean_step(records, facts, meaning)
+    if reading is None:
+        return None
+    step_time = Estimate(value=median(spans_s), unit="s", source=Source.DERIVED, n=len(spans_s), note=_ELAPSED_NOTE)
+    return LogReading(profile=reading.profile.model_copy(update={"step_time": step_time}), notes=reading.notes)

@@ -10,7 +10,8 @@ from steptune.readers.trl.steps import is_mark, read_steps
 _OWN_KEY = re.compile(
     r"(?:train/)?(?:completions/(?:mean|min|max)_(?:terminated_)?length|completions/clipped_ratio|frac_reward_zero_std"
     r"|sampling/(?:sampling_logp_difference|importance_sampling_ratio)/|clip_ratio/(?:low|high|region)_m"
-    r"|profiling/Time taken: |rewards/\w+/(?:mean|std)$)"
+    r"|profiling/Time taken: |rewards/\w+/(?:mean|std)$|mean_token_accuracy$"
+    r"|rewards/(?:chosen|rejected|margins|accuracies)$|logps/(?:chosen|rejected)$)"
 )
 _OWN_SETTING = re.compile(
     r"per_device_(?:train|eval)_batch_size|num_generations|steps_per_generation|generation_batch_size|vllm_mode"
@@ -22,11 +23,8 @@ _OWN_SETTING = re.compile(
 ROW = FrameworkReader(
     name="trl",
     wanted=(
-        b"{'loss'",
-        b"'reward",
-        b"'completion",
-        b"'clip_ratio",
-        b"'epoch'",
+        *(b"{%b" % (q + b"loss" + q) for q in (b"'", b'"')),
+        *(q + name for name in (b"reward", b"completion", b"clip_ratio", b"epoch") for q in (b"'", b'"')),
         b"s/it",
         b"it/s",
         b"time (ms) |",
@@ -44,5 +42,7 @@ ROW = FrameworkReader(
     version=re.compile(
         r"\btrl(?:==|\s+version:?\s+|:\s+|\s+)v?(\d+\.\d+\.\d+(?:\.?(?:dev|rc|post)\d*)?)", re.IGNORECASE
     ),
+    traces=r"\btrl[/.](?:trainer|experimental|extras|scripts|models|generation)\b|\bUnsloth(?:GRPO|RLOO)Trainer\b"
+    r"|\b(?:GRPO|RLOO|OnlineDPO)Trainer\.|\bopen_r1[/.](?:grpo|trainers)\b|\bswift[/.](?:trainers|rlhf_trainers)[/.]\S*grpo",
     fact_needles=(b"trl", b"TRL"),
 )

@@ -18,14 +18,16 @@ from steptune.readers.formats.dict_repr import DictText, read_pairs
 from steptune.readers.formats.progress_bar import Bar, find_bars
 from steptune.readers.lines import Line, NumberedLine, clean_lines
 from steptune.readers.step import Dropped, Reading, StepBuilder, StepRecord
+from steptune.readers.trl.elapsed import ElapsedSpans
 from steptune.readers.trl.keys import BAR_KEY, FORWARD_KEY
-from steptune.readers.trl.notebook import read_header, read_progress, read_row
+from steptune.readers.trl.notebook import is_rule, read_header, read_progress, read_row
 from steptune.readers.trl.swift import mean_step, stated_number
 
-_DICT = re.compile(r"\{'(?:loss|reward|num_tokens|completion_length|completions/|rewards/)")
+_DICT = re.compile(r"\{['\"](?:loss|reward|num_tokens|completion_length|completions/|rewards/)")
 _MARK = re.compile(
     r"Step\s*[\t|]\s*Training Loss\s*[\t|].*reward"
-    r"|\{'loss': '?[-+\d.e]+'?(?:, 'grad_nor|, 'reward)|'completions/(?:mean_length|clipped_ratio)'"
+    r"|\{(?P<q>['\"])loss(?P=q): ['\"]?[-+\d.e]+['\"]?, (?P=q)(?:grad_nor|reward)"
+    r"|(?P<w>['\"])completions/(?:mean_length|clipped_ratio)(?P=w)"
 )
 _DEEPSPEED = re.compile(r"time \(ms\)(?= \| fwd: )")
 _DEEPSPEED_TIMER = re.compile(r"\| (?P<key>fwd|bwd|bwd_inner|bwd_allreduce|step): (?P<ms>\d+\.\d+)(?=\s|$)")
@@ -61,8 +63,11 @@ class _Reader:
     open_dict: DictText | None = None
     columns: list[str] = field(default_factory=list[str])
     """Of the notebook's table, once its header was seen."""
+    last_row: int = 0
+    """Number of the line that was last of that table."""
     total: int | None = None
     """Steps of the run, by which its bar is told from others."""
+    spans: ElapsedSpans = field(default_factory=ElapsedSpans)
 
     def __post_init__(self) -> None:
         self.step = StepBuilder(path=self.path)
@@ -93,8 +98,12 @@ class _Reader:
         yield from self._turn()
 
     def _notebook(self, line: Line) -> Iterator[StepRecord]:
-        self.columns = read_header(line.text) or self.columns
-        row = read_row(self.columns, line) if self.columns else None
+        header = read_header(line.text)
+        self.columns = header or self.columns
+        is_next = line.number == self.last_row + 1
+        row = read_row(self.columns, line, may_be_short=is_next) if self.columns and not header else None
+        if header or row is not None or (is_next and is_rule(line.text)):
+            self.last_row = line.number
         progress = read_progress(line) if row is None else None
         if row is not None or progress is not None:
             yield from self._close_dict()
@@ -113,7 +122,8 @@ class _Reader:
         if not is_redrawn and self.step.number != bar.done:
             yield from self._turn()
         self.total, self.step.number = bar.total, bar.done
-        add(self.step, [Reading(key=BAR_KEY, value=bar.item_s, text=bar.text, line=line.number)])
+        rate = Reading(key=BAR_KEY, value=bar.item_s, text=bar.text, line=line.number)
+        add(self.step, [rate, *self.spans.take(bar, line=line.number)])
 
     def _time(self, line: Line) -> Iterator[StepRecord]:
         if self.has_metrics or self.step.holds(BAR_KEY) or self.step.holds(FORWARD_KEY):

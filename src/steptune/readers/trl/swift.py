@@ -13,7 +13,7 @@ SPEED_KEY = "train_speed(iter/s)"
 MEAN_STEP_KEY = "1 / train_speed(iter/s)"
 """Mean seconds per step since the run began."""
 
-_STEP = re.compile(r"'global_step/max_steps': '(?P<number>\d{1,9})/\d+'")
+_STEP = re.compile(r"(?P<quote>['\"])global_step/max_steps(?P=quote): (?P=quote)(?P<number>\d{1,9})/\d+(?P=quote)")
 
 
 def stated_number(text: str) -> int | None:

@@ -11,7 +11,7 @@ a number or a key, and a copy keeps the break::
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import final
 
 from steptune.readers.lines import MIN_WRAP_COLUMNS, Line, NumberedLine, clean_lines
@@ -38,6 +38,9 @@ _TAIL = re.compile(r"[\w@./+()-]*(?::\s*[\w.+()-]*)?\s*")
 
 _KEY_HEAD = re.compile(r"[a-z_]+/[\w@./-]*:?")
 """The start of a key at the end of a row."""
+
+_ENOUGH_INSIDE = 2
+"""Whole metrics inside a line from which on it is one of verl's although it begins inside a key."""
 
 _BARE_TAIL = re.compile(r"[\d.eE+()-]+|\S{1,200}:\S+")
 """A row that may be nothing but such a rest; other output can look the same."""
@@ -106,7 +109,7 @@ class _Reader:
         else:
             yield from self._close_line()
             if _is_metrics(line.text):
-                self.open_line = _opened(line, line.text.strip())
+                self.open_line = _opened_inside(line)
             elif (number := step_head(line)) is not None:
                 yield from self._turn_to(number)
                 self.tree = TreeLines(last_line=line.number)
@@ -146,15 +149,30 @@ def _opened(line: Line, text: str) -> _OpenLine:
 
 
 def _is_metrics(text: str) -> bool:
-    """Whether a line that opens no step is one metric, or a step line whose beginning was not pasted.
+    """Whether a line that opens no step is one metric, or a part of a step line whose beginning was not pasted.
 
-    The latter begins with a group of verl's: a row of a wrapped line may begin inside a key, ``s/gen:74.0``.
+    Of the latter the first and the last metric may be cut anywhere; a first one that does not begin with a group of
+    verl's may be the rest of a key, ``s/gen:74.0``, which is passed over.
     """
     if "/" not in text or ":" not in text:
         return False
     first, *others = _SEPARATOR.split(text.strip().removeprefix("- "))
-    is_whole = _GROUP.match(first) is not None or not others
-    return is_whole and _METRIC.fullmatch(first) is not None and all(map(_METRIC.fullmatch, others))
+    if not others:
+        return _METRIC.fullmatch(first) is not None
+    *inner, last = others
+    is_whole = _GROUP.match(first) is not None and _METRIC.fullmatch(first) is not None
+    is_rest = _TAIL.fullmatch(first) is not None and len(inner) >= _ENOUGH_INSIDE and any(map(_GROUP.match, inner))
+    ends = _METRIC.fullmatch(last) is not None or (bool(inner) and _KEY_HEAD.fullmatch(last) is not None)
+    return (is_whole or is_rest) and ends and all(map(_METRIC.fullmatch, inner))
+
+
+def _opened_inside(line: Line) -> _OpenLine:
+    """Open a line of metrics without a first one whose key may have lost its beginning: then the last is cut too."""
+    text = line.text.strip().removeprefix("- ")
+    first, *others = _SEPARATOR.split(text, maxsplit=1)
+    if not others or _GROUP.match(first):
+        return _opened(line, text)
+    return _opened(replace(line, may_be_cut=True), others[0])
 
 
 def _goes_on(opened: _OpenLine, line: Line) -> bool:
@@ -184,7 +202,7 @@ def _join(opened: _OpenLine, line: Line) -> None:
     opened.rows.append((len(opened.text), line.number))
     opened.text += text
     opened.last_row_width = line.width
-    opened.may_be_cut = line.may_be_cut
+    opened.may_be_cut = opened.may_be_cut or line.may_be_cut
 
 
 def _metrics(opened: _OpenLine) -> Iterator[Reading | Dropped]:

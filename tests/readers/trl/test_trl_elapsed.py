@@ -1,0 +1,79 @@
+"""Whole steps from what a progress bar says has elapsed."""
+
+from pathlib import Path
+
+import pytest
+
+from steptune.core.estimate import Source
+from steptune.core.paste import Paste, ValueStatus
+from steptune.readers.read_paste import read_paste
+
+METRICS = "{'loss': 0.1, 'grad_norm': 0.2, 'completions/mean_length': 32.0, 'reward': 0.5}\n"
+
+
+def bar(done: int, seconds: float, rate: str = "9.99s/it", total: int = 200) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    return f"  1%|▏   | {done}/{total} [{minutes:02}:{rest:02}<1:00:00, {rate}]\n"
+
+
+def read(tmp_path: Path, text: str) -> Paste:
+    path = tmp_path / "run.log"
+    path.write_text(text + METRICS, encoding="utf-8")
+    return read_paste([path])
+
+
+def steps_of(paste: Paste) -> list[tuple[int | None, float, ValueStatus]]:
+    series = paste.get_series("step_time")
+    assert series is not None
+    return [(p.step, p.value, p.status) for p in series.points]
+
+
+def test_a_long_bar_gives_whole_steps_and_no_phase(tmp_path: Path) -> None:
+    # 4.3 s a step: after n steps the clock shows the whole seconds of 4.3 n
+    paste = read(tmp_path, "".join(bar(n, 4.3 * n) for n in range(1, 82)))
+    profile = paste.profile
+    assert profile is not None
+    assert (profile.roles, profile.num_steps) == ((), 5)
+    assert profile.step_time.value == pytest.approx(4.3, abs=0.1)
+    assert (profile.step_time.source, profile.step_time.low) == (Source.DERIVED, None)
+    assert {status for _, _, status in steps_of(paste)} == {ValueStatus.DERIVED}
+
+
+def test_the_smoothed_rate_does_not_count(tmp_path: Path) -> None:
+    paste = read(tmp_path, "".join(bar(n, 4 * n, rate="400.0s/it") for n in range(1, 82)))
+    assert [value for _, value, _ in steps_of(paste)] == [4.0] * 5
+
+
+def test_steps_that_generate_in_turn_average_over_whole_cycles(tmp_path: Path) -> None:
+    # every fourth step takes 90 s, the others 10 s: 30 s on average, though most steps take 10 s
+    seconds, text = 0, ""
+    for n in range(1, 82):
+        seconds += 90 if n % 4 == 0 else 10
+        text += bar(n, seconds)
+    profile = read(tmp_path, text).profile
+    assert profile is not None
+    assert profile.step_time.value == 30.0
+
+
+def test_an_evaluation_makes_one_span_long_and_the_median_stays(tmp_path: Path) -> None:
+    paste = read(tmp_path, "".join(bar(n, 5 * n + (2000 if n > 40 else 0)) for n in range(1, 82)))
+    assert paste.profile is not None
+    assert paste.profile.step_time.value == 5.0
+    assert max(value for _, value, _ in steps_of(paste)) > 100
+
+
+def test_a_bar_that_starts_again_is_no_span(tmp_path: Path) -> None:
+    text = "".join(bar(n, 5 * n) for n in (*range(1, 20), *range(1, 20)))
+    assert steps_of(read(tmp_path, text)) == [(17, 5.0, ValueStatus.DERIVED)] * 2
+
+
+def test_a_few_states_of_a_bar_are_no_profile(tmp_path: Path) -> None:
+    paste = read(tmp_path, "".join(bar(n, 40 * n) for n in range(1, 17)))
+    assert paste.profile is None
+    assert {value for _, value, _ in steps_of(paste)} == {9.99}
+
+
+def test_many_states_on_one_line_are_read_in_order(tmp_path: Path) -> None:
+    paste = read(tmp_path, "".join(bar(n, 30 * n).rstrip("\n") for n in range(1, 82)) + "\n")
+    assert paste.profile is not None
+    assert paste.profile.step_time.value == 30.0
