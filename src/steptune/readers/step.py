@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import final
 
+from steptune.readers.values import bounded
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -12,10 +14,13 @@ class Reading:
 
     key: str
     value: float
-    """As printed; may be NaN."""
+    """As printed; may be NaN. What no quantity can be is infinite or 0, see `bounded`."""
     text: str
     """The digits, which tell how far it was rounded."""
     line: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", bounded(self.value))
 
 
 @final

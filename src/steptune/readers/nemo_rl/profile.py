@@ -15,6 +15,7 @@ from steptune.readers.plausibility import notes_on, without_impossible_timers
 from steptune.readers.reading import LogReading
 from steptune.readers.step import StepRecord
 from steptune.readers.timers import serial_roles
+from steptune.readers.values import whole_count
 
 _ASYNC_KEYS = ("exposed_generation", "Avg Trajectory Age")
 _WHOLE_TOLERANCE = 0.02
@@ -86,8 +87,7 @@ def _devices(kept: KeptSteps, group: str, rate: str) -> float | None:
     whole, per_gpu = kept.gauge_value(f"{group} ({rate})"), kept.gauge_value(f"{group} ({rate}/gpu)")
     if not whole or not per_gpu:
         return None
-    count = whole / per_gpu
-    return float(round(count)) if count > 0.5 and abs(count - round(count)) <= _WHOLE_TOLERANCE else None
+    return whole_count(whole / per_gpu, tolerance=_WHOLE_TOLERANCE)
 
 
 def _trainer_devices(kept: KeptSteps) -> float | None:

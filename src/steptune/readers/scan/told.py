@@ -15,7 +15,7 @@ from steptune.core.profile import Origin
 from steptune.readers.config.scalars import parse_scalar
 from steptune.readers.lines import NumberedLine
 from steptune.readers.scan.devices import read_devices
-from steptune.readers.values import parse_number
+from steptune.readers.values import parse_number, whole_count
 
 _FACT = re.compile(r"^\s*#\s*fact:\s*(?P<key>[\w.-]+)\s*=\s*(?P<value>\S.*)$")
 
@@ -68,7 +68,7 @@ def read_told(lines: Iterable[NumberedLine], path: str) -> Told:
 def _device_fields(key: str, text: str, path: str) -> dict[str, object]:
     number = parse_number(text)
     if key == "gpus":
-        return {"count": int(number)} if number is not None and 1 <= number < math.inf else {}
+        return {"count": count} if (count := whole_count(number)) is not None else {}
     if key == "gpu_memory_gib":
         return {"memory_gib": number} if number is not None and 0 < number < math.inf else {}
     named = read_devices([(1, text)], path)

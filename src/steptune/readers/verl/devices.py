@@ -2,6 +2,7 @@
 
 from steptune.readers.average import KeptSteps
 from steptune.readers.facts import JobFacts
+from steptune.readers.values import whole_count
 from steptune.readers.verl.timers import Schedule
 
 _WHOLE_TOLERANCE = 1e-3
@@ -36,5 +37,4 @@ def _from_throughput(kept: KeptSteps) -> float | None:
     tokens, seconds, per_gpu = (step.value(key) for key in keys)
     if not tokens or not seconds or not per_gpu:
         return None
-    count = tokens / (seconds * per_gpu)
-    return float(round(count)) if abs(count - round(count)) < _WHOLE_TOLERANCE and count > 0.5 else None
+    return whole_count(tokens / (seconds * per_gpu), tolerance=_WHOLE_TOLERANCE)

@@ -16,6 +16,7 @@ from steptune.readers.plausibility import notes_on, without_impossible_timers
 from steptune.readers.reading import LogReading
 from steptune.readers.step import StepRecord
 from steptune.readers.timers import serial_roles
+from steptune.readers.values import whole_count
 from steptune.readers.verl.devices import rollout_devices, rollout_replicas, trainer_devices
 from steptune.readers.verl.timers import (
     GENERATE_ASYNC_KEY,
@@ -164,7 +165,7 @@ def _steps_per_line(records: Sequence[StepRecord], facts: JobFacts) -> int | Non
     configured = facts.positive_int(_CYCLE_KEY)
     steps = [v for record in records if (v := record.value("training/global_step")) is not None]
     distances = {b - a for a, b in pairwise(steps)}
-    return configured or (int(distances.pop()) if len(distances) == 1 else None)
+    return configured or (whole_count(distances.pop()) if len(distances) == 1 else None)
 
 
 def _rollouter_notes(profile: Profile, schedule: Schedule) -> list[Note]:
