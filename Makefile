@@ -24,6 +24,7 @@ check: $(STAMP)
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_sizes.py src tests tools bench
+	$(BIN)/python tools/check_test_names.py tests bench
 	$(BIN)/codespell README.md docs src tests tools bench examples
 
 test-peers:
