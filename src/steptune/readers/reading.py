@@ -10,7 +10,7 @@ from steptune.core.profile import Profile
 from steptune.core.records import Record
 from steptune.readers.facts import JobFacts
 from steptune.readers.lines import NumberedLine
-from steptune.readers.step import StepRecord
+from steptune.readers.step import Dropped, Reading, StepRecord
 
 
 class LogReading(Record):
@@ -35,6 +35,10 @@ class Gauge:
 
 def _same_key(key: str) -> str:
     return key
+
+
+def _nothing(found: Iterable[Reading | Dropped]) -> list[Reading]:
+    return []
 
 
 def _no_key(name: str) -> str | None:
@@ -73,6 +77,8 @@ class FrameworkReader:
     """Keys of `read_steps` and their canonical names; of two keys with one name the first one present counts."""
     normal_key: Callable[[str], str] = field(default=_same_key)
     """The key of `read_steps` for a key of a metrics file (JSONL, W&B, TensorBoard), where they differ."""
+    derived: Callable[[Iterable[Reading | Dropped]], list[Reading]] = field(default=_nothing)
+    """What follows from a record of a metrics file; `read_steps` adds it to those of a log itself."""
     table_key: Callable[[str], str | None] = field(default=_no_key)
     """The timer that a hand-made table of phases means by a name, for logs without timing; None for other names."""
     version: re.Pattern[str] | None = None
@@ -82,6 +88,8 @@ class FrameworkReader:
     traces: str = ""
     """Regular expression of what a traceback or a list of processes calls it by: modules of its own source tree, Ray
     actors, scripts. It names the framework only of a file that no metric tells, so it may match what forks share."""
+    trace_needles: tuple[bytes, ...] = ()
+    """One of them is in every line that `traces` is looked for in."""
     fact_needles: tuple[bytes, ...] = ()
     """Literals of lines that `version` or `trainer` needs, beside `wanted`; looked for at the file's edges."""
 

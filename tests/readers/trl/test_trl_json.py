@@ -92,3 +92,16 @@ def test_a_preference_run_has_no_reward_series(tmp_path: Path) -> None:
 def test_trainer_state_of_a_supervised_run_is_read(tmp_path: Path) -> None:
     state = {"log_history": [{"step": 1, "loss": 1.5, "learning_rate": 0.0002, "mean_token_accuracy": 0.62}]}
     assert values(read(tmp_path, json.dumps(state)), "loss") == [(1, 1.5)]
+
+
+def test_the_speed_of_a_run_is_its_mean_step_under_both_names(tmp_path: Path) -> None:
+    older = values(read(tmp_path, lines_of(SWIFT)), "step_time")
+    assert older == [(2, pytest.approx(205.0, abs=0.1)), (3, pytest.approx(200.0))]
+    # https://github.com/modelscope/ms-swift/issues/9261
+    rows = [
+        {"loss": 0.0, "frac_reward_zero_std": 1.0, "global_step/max_steps": "1/10000", "train_speed(s/it)": 35.870414},
+        {"loss": 0.0, "frac_reward_zero_std": 1.0, "global_step/max_steps": "2/10000", "train_speed(s/it)": 19.529944},
+    ]
+    paste = read(tmp_path, lines_of(rows))
+    assert values(paste, "step_time") == [(1, 35.870414), (2, 19.529944)]
+    assert paste.profile is None

@@ -26,6 +26,7 @@ ROW = FrameworkReader(
     step_mark="a stats table with `timeperf/rollout` and `timeperf/train_step`",
     series=SERIES,
     version=re.compile(r"\bareal(?:==|:\s?| version:? )v?(\d+\.\d+(?:\.\d+)?)", re.IGNORECASE),
+    trace_needles=(b"areal", b"realhf"),
     traces=r"\b(?:areal|realhf)[/.](?:engine|trainer|api|utils|core|infra|scheduler|launcher|workflow|system|impl"
     r"|experimental|dataset|reward|platforms)\b",
     fact_needles=(b"areal==", b"AReaL"),

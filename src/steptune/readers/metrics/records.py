@@ -16,6 +16,7 @@ def records_of(rows: Iterable[MetricRow], row: FrameworkReader, path: str) -> It
             Reading(key=row.normal_key(key), value=value, text=text, line=metrics.line)
             for key, (value, text) in metrics.values.items()
         ]
+        found += row.derived(found)
         if found and metrics.number is None:
             loose.append(StepRecord(number=None, path=path, readings={reading.key: reading for reading in found}))
         if loose and (metrics.number is not None or not collector.steps or len(loose) > MAX_OPEN_STEPS):

@@ -66,6 +66,7 @@ ROW = FrameworkReader(
     normal_key=console_key,
     table_key=table_key,
     version=re.compile(r"\bnemo[-_ ]rl(?:==|:\s?| version:? | )v?(\d+\.\d+(?:\.\d+)?(?:\.?(?:dev|rc|post)\d*)?)", re.I),
+    trace_needles=(b"nemo_rl", b"PolicyWorker", b"GenerationWorker", b"ValueWorker"),
     traces=r"\bnemo_rl[/.](?:models|algorithms|utils|distributed|data|environments|experience)\b"
     r"|\b(?:DTensor|Megatron)PolicyWorker(?:V2)?\b|\bVllm(?:Async)?GenerationWorker\b|\bDTensorValueWorker\w*",
     fact_needles=(b"emo-rl", b"emo_rl", b"NeMo RL", b"NeMo-RL"),

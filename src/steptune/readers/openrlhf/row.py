@@ -32,6 +32,7 @@ ROW = FrameworkReader(
     table_key=lambda name: timer_named(name, step_key=STEP_KEY, keys=TIMER_KEYS, prefix="timing/"),
     normal_key=lambda key: key.removeprefix("train/"),
     version=re.compile(r"\bopenrlhf(?:==|:\s?| version:? )v?(\d+\.\d+(?:\.\d+)?)", re.IGNORECASE),
+    trace_needles=(b"openrlhf", b"ModelRayActor", b"ModelActor"),
     traces=r"\bopenrlhf[/.](?:cli|trainer|models|utils|datasets)\b"
     r"|\b(?:Actor|Critic|Reward|Reference)ModelRayActor\b|\b(?:Policy|Critic|Reward|Reference)ModelActor\b",
     fact_needles=(b"OpenRLHF",),

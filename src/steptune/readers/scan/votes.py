@@ -52,7 +52,7 @@ def file_votes(path: Path) -> Votes:
     for chunk in read_chunks(path, chunk_bytes=LOOK_BYTES):
         votes += _mark_votes(chunk)
         if not votes and chunk.is_edge:
-            told |= _names(chunk.text.decode("utf-8", errors="replace"))
+            told |= _names(chunk)
         if passed == 0:
             votes += key_votes(_keys(chunk.text.decode("utf-8", errors="replace")))
         passed += len(chunk.text)
@@ -83,9 +83,12 @@ def _num_marks(chunk: Chunk, row: FrameworkReader) -> int:
     return sum(1 for _ in islice((None for _, raw in lines if row.is_mark(clean(raw))), ENOUGH))
 
 
-def _names(text: str) -> dict[str, str]:
+def _names(chunk: Chunk) -> dict[str, str]:
     """Different names of source trees, actors and scripts, each with the framework it stands for."""
-    return {found[0]: found.lastgroup for found in _traces().finditer(text) if found.lastgroup}
+    needles = tuple(needle for row in every_framework() for needle in row.trace_needles)
+    lines = pick_lines([chunk], Needles(wanted=(), lone_at_edges=needles), LineTally())
+    found = (name for _, raw in lines for name in _traces().finditer(raw))
+    return {name[0]: name.lastgroup for name in found if name.lastgroup}
 
 
 @cache

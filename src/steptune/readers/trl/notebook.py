@@ -17,7 +17,7 @@ HEADER = re.compile(r"^\W{0,8}Step\s*[\t|]\s*Training Loss\s*[\t|]")
 _PROGRESS = re.compile(r"\[\s*(?P<done>\d{1,9})/\d+ (?P<elapsed>[\d:]+)(?: < [\d:]+, [\d.]+ it/s)?, Epoch ")
 _NAMES = {"Training Loss": "loss", "Validation Loss": "eval_loss"}
 _NOT_COMPUTED = "0"
-_RULE = re.compile(r"[\s|:-]*-{2}[\s|:-]*")
+_RULE = re.compile(r"[\s|:-]+")
 _MIN_CELLS = 3
 """Cells of a cut row from which on it is one: step, loss and a part of something."""
 
@@ -42,7 +42,7 @@ def read_row(columns: Sequence[str], line: Line, *, may_be_short: bool = False) 
 
 def is_rule(text: str) -> bool:
     """Whether a line is what Markdown draws under a heading: `-- | -- | --`."""
-    return _RULE.fullmatch(text) is not None
+    return "--" in text and _RULE.fullmatch(text) is not None
 
 
 def read_progress(line: Line) -> tuple[int, Reading] | None:

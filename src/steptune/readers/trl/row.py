@@ -6,6 +6,7 @@ from steptune.readers.reading import FrameworkReader
 from steptune.readers.trl.keys import SERIES, normal_key
 from steptune.readers.trl.profile import to_reading
 from steptune.readers.trl.steps import is_mark, read_steps
+from steptune.readers.trl.swift import mean_step
 
 _OWN_KEY = re.compile(
     r"(?:train/)?(?:completions/(?:mean|min|max)_(?:terminated_)?length|completions/clipped_ratio|frac_reward_zero_std"
@@ -39,10 +40,12 @@ ROW = FrameworkReader(
     step_mark="`{'loss': ..., 'step_time': ...}`, or DeepSpeed's `time (ms) | fwd: ...` beside the progress bar",
     series=SERIES,
     normal_key=normal_key,
+    derived=mean_step,
     version=re.compile(
         r"\btrl(?:==|\s+version:?\s+|:\s+|\s+)v?(\d+\.\d+\.\d+(?:\.?(?:dev|rc|post)\d*)?)", re.IGNORECASE
     ),
+    trace_needles=(b"trl/", b"trl.", b"GRPOTrainer", b"RLOOTrainer", b"OnlineDPOTrainer", b"open_r1", b"swift"),
     traces=r"\btrl[/.](?:trainer|experimental|extras|scripts|models|generation)\b|\bUnsloth(?:GRPO|RLOO)Trainer\b"
-    r"|\b(?:GRPO|RLOO|OnlineDPO)Trainer\.|\bopen_r1[/.](?:grpo|trainers)\b|\bswift[/.](?:trainers|rlhf_trainers)[/.]\S*grpo",
+    r"|\b(?:GRPO|RLOO|OnlineDPO)Trainer\.|\bopen_r1[/.](?:grpo|trainers)\b|\bswift[/.](?:trainers|rlhf_trainers)[/.]\S{0,80}grpo",
     fact_needles=(b"trl", b"TRL"),
 )

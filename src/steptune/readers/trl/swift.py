@@ -1,7 +1,8 @@
 """What ms-swift, which drives TRL's trainers too, adds to the dict: the step's number and the speed of the run.
 
-`train_speed(iter/s)` is steps over seconds since the run began, loading and warm-up included (modelscope/ms-swift,
-swift/trainers): its inverse is the mean step so far, not the step. `memory(GiB)` may add up a process's devices.
+`train_speed(iter/s)`, later `train_speed(s/it)`, is steps over seconds since the run began or the inverse, loading and
+warm-up included (modelscope/ms-swift, swift/trainers): the mean step so far, not the step. `memory(GiB)` may add up a
+process's devices.
 """
 
 import re
@@ -10,6 +11,7 @@ from collections.abc import Iterable
 from steptune.readers.step import Dropped, Reading
 
 SPEED_KEY = "train_speed(iter/s)"
+NEWER_SPEED_KEY = "train_speed(s/it)"
 MEAN_STEP_KEY = "1 / train_speed(iter/s)"
 """Mean seconds per step since the run began."""
 
@@ -24,8 +26,11 @@ def stated_number(text: str) -> int | None:
 
 def mean_step(found: Iterable[Reading | Dropped]) -> list[Reading]:
     """Return the mean step time of the run so far, where the speed is stated."""
+    speeds = [item for item in found if isinstance(item, Reading) and item.value > 0]
     return [
         Reading(key=MEAN_STEP_KEY, value=1 / item.value, text=f"1 / {item.text}", line=item.line)
-        for item in found
-        if isinstance(item, Reading) and item.key == SPEED_KEY and item.value > 0
+        if item.key == SPEED_KEY
+        else Reading(key=MEAN_STEP_KEY, value=item.value, text=item.text, line=item.line)
+        for item in speeds
+        if item.key in (SPEED_KEY, NEWER_SPEED_KEY)
     ]

@@ -90,6 +90,7 @@ ROW = FrameworkReader(
     trainer=re.compile(
         r"\((FullyAsync|OneStepOff)\w* pid=|-m \S*(fully_async|one_step_off)_policy|trainer_mode\W+(\w+_async)"
     ),
+    trace_needles=(b"verl", b"WorkerDict", b"AgentLoopWorker", b"main_ppo"),
     traces=r"\bverl[/.](?:workers|trainer|utils|models|single_controller|third_party|experimental|protocol|tools|interactions)\b"
     r"|\bWorkerDict\b|\(AgentLoopWorker pid=|\bAgentLoopWorker\.generate_sequences|\bmain_ppo\.TaskRunner\b",
     fact_needles=(b"verl", b"VERL", b"FullyAsync", b"OneStepOff", b"trainer_mode", b"_policy"),
