@@ -28,8 +28,6 @@ _MARK = re.compile(
     r"Global step \d+: \{'|openrlhf\.cli\.|\bEpisode \[\d+/\d+\]: +\d+%"
     r"|\bTrain epoch \[\d+/\d+\]: .{0,200}\b(?:act_loss|pg)="
 )
-    r"Global step \d+: \{'|openrlhf\.cli\.|\bEpisode \[\d+/\d+\]: +\d+%|\bTrain epoch \[\d+/\d+\]: .{0,200}\b(?:act_loss|pg)="
-)
 _EPOCH = re.compile(r"Train epoch \[\d+/\d+\]$")
 _POSTFIX = re.compile(r"(?<=[ ,])(?P<key>[a-z_]{1,20})=(?P<value>[-+\w.]{1,20})(?=[,\]])")
 _EPISODE = re.compile(r"Episode \[(?P<episode>\d+)/\d+\]$")
