@@ -436,3 +436,63 @@ def test_the_two_allocators_are_seen_in_the_settings_already(oom_paste: Any, sle
 
 def test_an_empty_paste_says_nothing() -> None:
     assert memory_findings(Paste(paths=())) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("where the task was running was 478.86GB / 503.52GB (0.951), which exceeds", "478.86 of 503.52 GiB"),
+        ("where the task was running was 121.5 GB / 128.0 GB (0.949)", "121.5 of 128 GiB"),
+        ("where the task was running was 478.86", "478.86 GiB"),
+    ],
+)
+def test_a_nodes_memory_is_quoted(text: str, said: str, oom_paste: Any) -> None:
+    head = "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory. Memory on the node "
+    finding = only(memory_findings(oom_paste(head + text)))
+    assert (finding.code, said in finding.title) == ("oom/host", True)
+    assert not any("held by tensors" in evidence.text for evidence in finding.evidence)
+
+
+def test_sleeping_engines_stand_by_a_host_failure(oom_paste: Any) -> None:
+    settings = {"vllm.enable_sleep": True, "vllm.num_engines": 16}
+    text = "Task was killed due to the node running low on memory"
+    finding = only(memory_findings(oom_paste(text, framework="openrlhf", settings=settings)))
+    assert any("16 sleeping engines" in evidence.text for evidence in finding.evidence)
+    awake = only(memory_findings(oom_paste(text, framework="openrlhf", settings={"vllm.num_engines": 16})))
+    assert not any("sleeping engines keep" in evidence.text for evidence in awake.evidence)
+
+
+def test_a_shortened_message_still_has_its_figures(oom_paste: Any) -> None:
+    text = "torch.OutOfMemoryError: Tried to allocate 12.60 GiB. GPU had 12.44 GiB free of 79.19"
+    finding = only(memory_findings(oom_paste(text, frames=("from_parallel_logits_to_logprobs(logits)",))))
+    assert finding.code == "oom/logits"
+    assert "12.60 GiB needed, 12.44 GiB free" in finding.title
+
+
+@pytest.mark.parametrize(
+    ("after", "code"),
+    [
+        ("RuntimeError: Engine core initialization failed. See root cause above.", "oom/engine_start"),
+        ("ray.exceptions.RayTaskError: ray::WorkerDict.actor_rollout_generate_sequences() (pid=7)", "oom/rollout"),
+        ("ray.exceptions.RayTaskError: ray::WorkerDict.ref_compute_ref_log_prob() (pid=7)", "oom/logprob"),
+        ("ValueError: nothing to do with it", "oom/unknown"),
+    ],
+)
+def test_the_controllers_own_error_names_the_phase(after: str, code: str, oom_paste: Any) -> None:
+    both = oom_paste("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 594.00 MiB.")
+    [failed] = both.excerpts
+    error = failed.model_copy(
+        update={"kind": ExcerptKind.ERROR, "text": after, "origin": failed.origin.model_copy(update={"line": 14})}
+    )
+    near = both.model_copy(update={"excerpts": (failed, error)})
+    assert code in {finding.code for finding in memory_findings(near)}
+    far = error.model_copy(update={"origin": failed.origin.model_copy(update={"line": 410})})
+    assert "oom/unknown" in {f.code for f in memory_findings(both.model_copy(update={"excerpts": (failed, far)}))}
+
+
+def test_an_unknown_framework_is_told_the_names_to_look_for(oom_paste: Any) -> None:
+    text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 594.00 MiB."
+    finding = only(memory_findings(oom_paste(text, frames=("EngineCoreProc(vllm_config)",), framework=None)))
+    assert finding.code == "oom/engine_start"
+    assert any("gpu_memory_utilization" in remedy.text for remedy in finding.remedies)
+    assert not any(remedy.lines for remedy in finding.remedies)

@@ -12,7 +12,7 @@ from steptune.memory.tables import frame_signs, remedy_rules, text_signs
 CASES: list[dict[str, Any]] = tomllib.loads((Path(__file__).parent / "oom_texts.toml").read_text(encoding="utf-8"))[
     "case"
 ]
-FIGURES = ("needed_gib", "free_gib", "capacity_gib", "unallocated_gib", "others_gib")
+FIGURES = ("needed_gib", "free_gib", "capacity_gib", "unallocated_gib", "others_gib", "node_used_gib", "node_total_gib")
 
 
 def test_at_least_25_real_texts_are_kept_with_their_link() -> None:

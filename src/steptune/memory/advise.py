@@ -13,7 +13,7 @@ from steptune.memory.history import before
 from steptune.memory.logits import logits_text, positions_text, vocab_size
 from steptune.memory.override import override_finding
 from steptune.memory.pool import pool_finding
-from steptune.memory.remedies import remedies
+from steptune.memory.remedies import remedies, uses_sleep
 from steptune.memory.settings import View, view_of
 from steptune.memory.table import not_monotone_finding
 
@@ -38,6 +38,9 @@ PHASE_WORDS = {
 }
 """Phase of a failure as people say it."""
 
+
+ENGINE_KEYS = ("vllm.num_engines", "generator.inference_engine.num_engines", "rollout-num-engines")
+"""How many engines there are, by framework."""
 
 MAYBE_KILLED = "A process was killed; too little host memory is the most frequent cause, the text does not prove it"
 """Signal 9 is what the kernel sends when memory runs out, and what a person or a scheduler sends too."""
@@ -69,12 +72,14 @@ def _failure_finding(failure: Failure, view: View, history: tuple[Evidence, ...]
     free = "" if figures.free_gib is None or not needs else f", {_gib(figures.free_gib)} free"
     is_sure = best.meaning == "failure"
     title = f"Out of memory {PHASE_WORDS[failure.phase]}{needs}{free}" if is_sure else MAYBE_KILLED
+    used = _node(figures)
+    title = f"{title}: {used}" if used else title
     return Finding(
         code=f"oom/{failure.phase}",
         kind=FindingKind.MEMORY,
         severity=Severity.FAULT if is_sure else Severity.WARNING,
         title=title,
-        evidence=(*_stated(failure), *_logits(failure, view), *history),
+        evidence=(*_stated(failure), *_asleep(failure, view), *_logits(failure, view), *history),
         remedies=remedies(failure, view),
     )
 
@@ -89,6 +94,7 @@ def _stated(failure: Failure) -> tuple[Evidence, ...]:
         _part("held by tensors", figures.allocated_gib),
         _part("reserved but unallocated (fragmentation)", figures.unallocated_gib),
         _part("held by other processes", figures.others_gib),
+        _node(figures),
         _in_pieces(figures),
         f"phase named by `{best.because}`" if best.because else None,
         f"printed {failure.count()} times (ranks, retries and the controller)" if failure.count() > 1 else None,
@@ -119,6 +125,24 @@ def _non_fatal(told: list[Told]) -> Finding | None:
         title="`malloc return OOM` of the memory saver is not a crash: the allocator frees its cache and tries again",
         evidence=tuple(Evidence(text=_short(one.excerpt.text), origin=one.excerpt.origin) for one in harmless[:2]),
     )
+
+
+def _node(figures: Figures) -> str | None:
+    """Ray prints GB and means 2^30 bytes (its memory monitor)."""
+    if figures.node_used_gib is None:
+        return None
+    of = "" if figures.node_total_gib is None else f" of {figures.node_total_gib:g}"
+    return f"{figures.node_used_gib:g}{of} GiB of the node's memory in use"
+
+
+def _asleep(failure: Failure, view: View) -> tuple[Evidence, ...]:
+    """What sleeping engines keep on the host: sleep level 1 moves their weights there."""
+    if failure.phase != "host" or not uses_sleep(view):
+        return ()
+    setting = next((found for key in ENGINE_KEYS if (found := view.found(key)) is not None), None)
+    engines = "every sleeping engine keeps" if setting is None else f"{setting.text} sleeping engines keep"
+    text = f"{engines} a copy of its weights on the host (sleep level 1)"
+    return (Evidence(text=text, origin=None if setting is None else setting.origin),)
 
 
 def _in_pieces(figures: Figures) -> str | None:

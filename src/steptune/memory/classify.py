@@ -16,6 +16,9 @@ from steptune.memory.tables import Meaning, compiled, frame_signs, text_signs
 UNKNOWN = "unknown"
 """Phase of a failure whose text and frames do not say where the program was."""
 
+AFTER_REACH = 12
+"""Lines after a failing text in which the controller's own error belongs to it: Ray repeats the text in a few."""
+
 _KINDS = (ExcerptKind.OOM, ExcerptKind.ERROR, ExcerptKind.MEMORY, ExcerptKind.WARNING)
 
 
@@ -57,16 +60,31 @@ class Failure:
 def read_told(excerpts: Iterable[Excerpt]) -> list[Told]:
     """Return the excerpts that are about memory, in order."""
     told: list[Told] = []
-    for excerpt in excerpts:
+    given = tuple(excerpts)
+    for excerpt in given:
         if excerpt.kind not in _KINDS:
             continue
         for sign in text_signs():
             if compiled(sign.pattern).search(excerpt.text):
                 phase, because = (sign.phase, "") if sign.phase else phase_of(words_of(excerpt))
+                if phase == UNKNOWN and sign.meaning == "failure":
+                    phase, because = _told_after(excerpt, given)
                 figures = read_figures(excerpt.text)
                 told.append(Told(excerpt=excerpt, meaning=sign.meaning, phase=phase, because=because, figures=figures))
                 break
     return told
+
+
+def _told_after(excerpt: Excerpt, given: Sequence[Excerpt]) -> tuple[str, str]:
+    """Return the phase that the next errors name: the controller says which call failed after the worker's own text."""
+    for other in given:
+        lines = other.origin.line - excerpt.origin.line
+        is_next = other.origin.path == excerpt.origin.path and 0 < lines <= AFTER_REACH
+        if is_next and other.kind in (ExcerptKind.ERROR, ExcerptKind.OOM):
+            phase, because = phase_of(other.text)
+            if phase != UNKNOWN:
+                return phase, because
+    return UNKNOWN, ""
 
 
 def phase_of(words: str) -> tuple[str, str]:

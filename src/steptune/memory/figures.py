@@ -32,7 +32,10 @@ _ASYNC = re.compile(
     rf": {_SIZE}"
 )
 """The wording of torch's other allocator, cudaMallocAsync."""
-_NODE = re.compile(r"was running was ([\d.]+)GB / ([\d.]+)GB")
+_NODE = re.compile(r"was running was (\d+(?:\.\d+)?)(?: ?GB / (\d+(?:\.\d+)?) ?GB)?")
+"""Ray's statement of a node's memory; a wrapped line may lose the second number."""
+_RETOLD = re.compile(rf"{_SIZE} free (?:of|out of) (\d+(?:\.\d+)?)")
+"""How people shorten the message: ``12.44 GiB free of 79.19``."""
 
 
 @final
@@ -52,6 +55,10 @@ class Figures:
     """Reserved by the allocator and not usable for this request: fragmentation."""
     others_gib: float | None = None
     """Held by other processes on the card."""
+    node_used_gib: float | None = None
+    """In use on the whole node, of the host's memory."""
+    node_total_gib: float | None = None
+    """The host's memory."""
     asked_share: float | None = None
     """Share of the card the engine was told to take."""
     sequence_tokens: int | None = None
@@ -84,7 +91,7 @@ def read_figures(text: str) -> Figures:
     if (tokens := _KV_TOKENS.search(flat)) is not None:
         return Figures(sequence_tokens=int(tokens[1]), fitting_tokens=int(tokens[2]))
     if (node := _NODE.search(flat)) is not None:
-        return Figures(allocated_gib=float(node[1]), capacity_gib=float(node[2]))
+        return Figures(node_used_gib=float(node[1]), node_total_gib=float(node[2]) if node[2] else None)
     if (plain := _ASYNC.search(flat)) is not None:
         return Figures(
             allocated_gib=_gib(plain[1], plain[2]),
@@ -108,6 +115,8 @@ def _allocator_figures(flat: str) -> Figures:
             unallocated_gib=None if reserved is None else max(0.0, round(reserved - allocated, 3)),
         )
     total = _NEW_TOTAL.search(flat)
+    if total is None and (retold := _RETOLD.search(flat)) is not None:
+        return Figures(needed_gib=needed, free_gib=_gib(retold[1], retold[2]), capacity_gib=float(retold[3]))
     others = [_gib(*match.groups()) for match in _NEW_OTHERS.finditer(flat)]
     has_own = _NEW_MINE.search(flat) is not None
     return Figures(

@@ -12,6 +12,9 @@ ANY_FRAMEWORK = "any"
 MAX_REMEDIES = 4
 """Remedies shown for one failure: the smallest that help; more is a manual."""
 
+MAX_NAMES = 4
+"""Names of one key shown where the framework is unknown."""
+
 OTHERS_FRAC = 0.2
 """Part of the card in other processes from which they come first; a bare CUDA context is 0.3 to 0.6 GiB."""
 
@@ -28,7 +31,12 @@ def remedies(failure: Failure, view: View) -> tuple[Remedy, ...]:
         lines = _lines(rule, view, failure) if _applies(rule, failure) else None
         if lines is None or (lines and set(lines) <= {line for remedy in chosen for line in remedy.lines}):
             continue
-        remedy = Remedy(text=rule.text, lines=lines, keeps_algorithm=rule.keeps_algorithm, source=rule.source)
+        remedy = Remedy(
+            text=f"{rule.text}{_in_words(rule, view)}",
+            lines=lines,
+            keeps_algorithm=rule.keeps_algorithm,
+            source=rule.source,
+        )
         is_foreign = bool(rule.keys) and not lines and bool(view.rule.name) and not _mine(rule, view)
         (warnings if rule.is_warning else no_key_here if is_foreign else chosen).append(remedy)
     return (*(chosen or no_key_here)[:MAX_REMEDIES], *_fragmentation(failure, view), *warnings)
@@ -79,6 +87,14 @@ def _lines(rule: RemedyRule, view: View, failure: Failure) -> tuple[str, ...] | 
             lines.append(move.key if move.framework == ANY_FRAMEWORK else view.line(move.key, value))
     is_open = not view.is_stated() and any(move.move != "set" for move in usable)
     return tuple(lines) if lines or is_open else None
+
+
+def _in_words(rule: RemedyRule, view: View) -> str:
+    """Names of the keys where the framework is unknown, so that the reader can look for theirs."""
+    names = dict.fromkeys(move.key.rsplit(".", 1)[-1] for move in rule.keys if move.framework != ANY_FRAMEWORK)
+    if view.rule.name or not names:
+        return ""
+    return f" (look for {', '.join(f'`{name}`' for name in list(names)[:MAX_NAMES])})"
 
 
 def _fragmentation(failure: Failure, view: View) -> tuple[Remedy, ...]:
