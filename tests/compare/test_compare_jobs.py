@@ -273,6 +273,19 @@ def test_values_that_cannot_be_true_take_no_part(job: Any) -> None:
     assert said.verdict is SpeedVerdict.NO_PROOF
 
 
+def test_step_times_of_unknown_work_are_shown_and_prove_nothing(job: Any) -> None:
+    phases = {"rollout": 74.0, "old_logprob": 22.5}
+    one = job([96.5], phases=phases, devices=None)
+    same = compare(one, one)
+    assert "Nothing is timed" not in same.reason
+    assert "Whether the work is the same is not known" in same.reason
+    assert same.raw_step_ratio is not None
+    assert same.raw_step_ratio.value == pytest.approx(1.0)
+    other = compare(one, job([106.5], phases={"rollout": 74.0, "old_logprob": 32.5}, devices=None))
+    assert other.verdict is SpeedVerdict.NO_PROOF
+    assert "old_logprob +10 s" in other.reason
+
+
 def test_two_empty_pastes_give_no_claim_and_what_to_hand_in() -> None:
     said = compare(Paste(paths=("a",)), Paste(paths=("b",)))
     assert said.verdict is SpeedVerdict.NO_PROOF

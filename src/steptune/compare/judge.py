@@ -12,6 +12,9 @@ from steptune.compare.work import Work, work_text
 from steptune.core.comparison import SpeedVerdict
 from steptune.core.estimate import Estimate
 
+UNKNOWN_WORK = "Whether the work is the same is not known (prompts per step, group size)"
+"""Why step times alone are no proof."""
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,7 +39,7 @@ def judge(facts: Facts) -> tuple[SpeedVerdict, str]:
     if measure is None or measure.ratio.low is None or measure.ratio.high is None:
         return SpeedVerdict.NO_PROOF, "Nothing that both sides log can be compared"
     said = f"{percent(measure.ratio)} {measure.name} ({_interval(measure.ratio)}, {_n(measure)})"
-    moved = f"; {facts.moved}" if facts.moved else ""
+    moved = _moved(facts)
     if measure.ratio.low > 1:
         return SpeedVerdict.FASTER, f"B is faster: {said}{moved}"
     if measure.ratio.high < 1:
@@ -56,13 +59,19 @@ def _blocker(facts: Facts) -> str | None:
         named = facts.work.declared() or facts.work.differences
         listed = ", ".join(work_text(one) for one in named[:3])
         return f"Not the same work ({listed}), so step times{_raw(facts.raw)} say nothing{_rate(facts.measure)}"
-    if facts.measure is None:
+    if facts.measure is None and facts.raw is None:
         return "Nothing is timed on both sides under the same name"
+    if facts.measure is None:
+        return f"{UNKNOWN_WORK}, so step times{_raw(facts.raw)} prove nothing{_moved(facts)}"
     if facts.work.sameness == "unknown":
-        return f"Whether the work is the same is not known (prompts per step, group size){_rate(facts.measure)}"
+        return f"{UNKNOWN_WORK}{_rate(facts.measure)}"
     if facts.has_reward_drop:
         return f"The reward fell with the change{_rate(facts.measure)}; speed that costs reward is no speed-up"
     return None
+
+
+def _moved(facts: Facts) -> str:
+    return f"; {facts.moved}" if facts.moved else ""
 
 
 def _raw(raw: Estimate | None) -> str:
