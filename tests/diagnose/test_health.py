@@ -112,3 +112,40 @@ def test_a_falling_reward() -> None:
 
 def test_implausible_values_are_no_sign() -> None:
     assert signs(series("clipped_frac", 0.9, status=ValueStatus.IMPLAUSIBLE)) == {}
+
+
+@pytest.mark.parametrize(
+    ("high", "low", "is_dead"),
+    [
+        (("critic/advantages/max", 0.0), ("critic/advantages/min", 0.0), True),
+        (("train/advantage_max", 0.0), ("train/advantage_min", 0.0), True),
+        (("critic/advantages/max", 1.79), ("critic/advantages/min", -1.79), False),
+        (("critic/advantages/max", 0.7), ("critic/advantages/min", 0.7), False),
+        (("critic/score/max", 0.1), ("critic/score/min", 0.1), True),
+        (("critic/rewards/max", 1.0), ("critic/rewards/min", 0.0), False),
+    ],
+)
+def test_without_spread_nothing_is_learnt(high: tuple[str, float], low: tuple[str, float], is_dead: bool) -> None:
+    given = [series(key, value, value, key=key) for key, value in (high, low)]
+    assert ("dead_reward" in signs(*given)) is is_dead
+
+
+def test_a_mean_advantage_of_zero_or_a_critic_proves_nothing() -> None:
+    assert signs(series("critic/advantages/mean", 0.0, 0.0), series("critic/advantages/max", 0.0, 0.0)) == {}
+    equal = (series("critic/score/max", 1.0), series("critic/score/min", 1.0))
+    assert "In the one step" in signs(*equal)["dead_reward"].title
+    assert signs(*equal, series("critic/vf_loss", 0.2)) == {}
+
+
+def test_a_jump_between_two_runs_is_no_trend_of_either() -> None:
+    steps = [*range(1, 9), *range(1, 9)]
+    for name, values in {"completion_mean": [200.0] * 8 + [500.0] * 8, "reward": [0.9] * 8 + [0.2, 0.21] * 4}.items():
+        one = series(name, *values)
+        points = tuple(p.model_copy(update={"step": at}) for p, at in zip(one.points, steps, strict=True))
+        assert signs(one.model_copy(update={"points": points})) == {}
+
+
+def test_the_level_of_cut_answers_is_quoted_with_its_range() -> None:
+    sign = signs(series("clipped_frac", 0.6, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0))["truncation"]
+    assert sign.title.startswith("100 % of the answers")
+    assert any("60 % to 100 % over n=10 steps" in fact.text for fact in sign.evidence)

@@ -72,7 +72,10 @@ def test_names_that_mislead_are_explained_where_they_stand() -> None:
 
 
 def test_timers_that_add_up_to_more_than_the_step() -> None:
-    assert "arithmetic" in found(paste(step({"rollout": 80.0, "train": 30.0}, step_s=100.0)))
+    over = found(paste(step({"rollout": 80.0, "train": 30.0}, step_s=100.0)))["arithmetic"]
+    assert over.evidence
+    assert "80 s of 100 s" in over.evidence[0].text
+    assert over.evidence[0].origin is not None
     assert "arithmetic" not in found(paste(step({"rollout": 70.0, "train": 30.0}, step_s=100.0)))
 
 

@@ -73,6 +73,18 @@ def test_a_moving_async_level_is_a_ramp_up() -> None:
     assert "async level still moves" in claims(paste(step({"rollout": 30.0}), series=(times, level)))["ramp_up"].title
 
 
+def test_an_async_level_that_wavers_is_no_ramp_up() -> None:
+    times = series("step_time", *[10.0] * 6)
+    for level in ((1.0, 2.0, 1.0, 2.0, 1.0, 2.0), (2.0, 1.0, 2.0, 2.0, 1.0, 2.1)):
+        given = paste(step({"rollout": 10.0}), series=(times, series("async_level", *level)))
+        assert "ramp_up" not in claims(given)
+
+
+def test_times_per_token_of_answers_without_length_are_no_ramp_up() -> None:
+    lengths = series("completion_mean", *[5e-324] * 6)
+    assert "ramp_up" not in claims(paste(step({"rollout": 10.0}), series=(series("step_time", *[10.0] * 6), lengths)))
+
+
 @pytest.mark.parametrize(
     ("times", "is_moving"),
     [

@@ -108,7 +108,16 @@ def test_even_engines_and_engines_that_hardly_matter_are_not_idle() -> None:
 
 def test_more_engines_than_sequences() -> None:
     given = paste(step({"rollout": 8, "train": 2}, work=work(2, 1)), settings=settings(vllm_num_engines=8))
-    assert "8 engines for 2 sequences" in fires(KIND.IDLE_ENGINES, given, share=0.6, ceiling_s=4.0).text
+    found = fires(KIND.IDLE_ENGINES, given, share=0.6, ceiling_s=4.0)
+    assert "8 engines for 2 sequences" in found.text
+    assert [fact.text for fact in found.facts] == ["vllm_num_engines=8"]
+    assert found.origin() is not None
+
+
+def test_a_number_of_sequences_below_one_is_damage_and_no_cause() -> None:
+    damaged = settings(vllm_num_engines=8, samples_per_step=5e-308)
+    kinds = {cause.kind for cause in causes(read_job(paste(step({"rollout": 8, "train": 2}), settings=damaged)))}
+    assert KIND.IDLE_ENGINES not in kinds
 
 
 def test_saves_are_spread_over_the_steps_between_them() -> None:

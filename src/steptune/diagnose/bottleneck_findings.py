@@ -2,11 +2,19 @@
 
 from collections.abc import Sequence
 
-from steptune.core.finding import Evidence, Finding, FindingKind, Severity
+from steptune.core.bottleneck import BottleneckKind
+from steptune.core.finding import Evidence, Finding, FindingKind, Remedy, Severity
 from steptune.diagnose.cause import Cause
 from steptune.diagnose.durations import from_to
 from steptune.diagnose.job import Job
 from steptune.diagnose.remedies import remedies
+from steptune.diagnose.timer_gap import rollout_gap
+
+TIME_THE_REST = Remedy(
+    text="Time what lies inside this timer and outside the engine first (waking, weights, scheduling): no engine "
+    "setting acts on it"
+)
+"""The advice where most of the rollout's timer is not generation (see `timer_gap`)."""
 
 
 def bottleneck_finding(job: Job, cause: Cause, beside: Sequence[Cause] = ()) -> Finding:
@@ -15,15 +23,15 @@ def bottleneck_finding(job: Job, cause: Cause, beside: Sequence[Cause] = ()) -> 
     ``beside`` are all causes of the job: some changes make no sense next to another cause.
     """
     bottleneck = cause.bottleneck()
+    is_elsewhere = cause.kind is BottleneckKind.ROLLOUT_BOUND and (gap := rollout_gap(job)) is not None and gap.is_most
+    offered = remedies(job, cause.kind, bottleneck.ceiling if bottleneck else None, {other.kind for other in beside})
     return Finding(
         code=cause.kind.value,
         kind=FindingKind.BOTTLENECK,
         severity=Severity.WARNING,
         title=_title(cause),
         evidence=(Evidence(text=cause.text, origin=cause.origin()), *cause.facts),
-        remedies=remedies(
-            job, cause.kind, bottleneck.ceiling if bottleneck else None, {other.kind for other in beside}
-        ),
+        remedies=(TIME_THE_REST,) if is_elsewhere else offered,
         share=bottleneck.share if bottleneck else None,
         ceiling=bottleneck.ceiling if bottleneck else None,
     )

@@ -19,8 +19,10 @@ from steptune.diagnose.facts import UNKNOWN_NOISE_SHARE_FRAC, cost_s, share_thre
 from steptune.diagnose.idle_engines import idle_engines
 from steptune.diagnose.job import Job
 from steptune.diagnose.padded_batch import padded_batch
+from steptune.diagnose.sample_tail import sample_tail
 from steptune.diagnose.sample_waits import sample_waits
 from steptune.diagnose.small_decode_batch import small_decode_batch
+from steptune.diagnose.trainer_side import trainer_side
 from steptune.diagnose.validation_bound import validation_bound
 from steptune.diagnose.wasted_generation import wasted_generation
 
@@ -36,8 +38,13 @@ PASTE_RULES: dict[BottleneckKind, PasteRule] = {
     BottleneckKind.PADDING_WASTE: padded_batch,
     BottleneckKind.ENVIRONMENT_BOUND: sample_waits,
     BottleneckKind.VALIDATION_BOUND: validation_bound,
+    BottleneckKind.LONG_TAIL: sample_tail,
+    BottleneckKind.TRAINER_BOUND: trainer_side,
 }
-"""Kinds that only a paste can show, and two that a paste can show where the mean step does not."""
+"""Kinds that only a paste can show, and some that a paste can show where the mean step does not, or better."""
+
+MEASURED = (BottleneckKind.LONG_TAIL,)
+"""Kinds of which the paste holds a measurement where the mean step allows a reckoning only: it counts alone."""
 
 SUBJECTS: dict[BottleneckKind, tuple[str, tuple[Phase, ...]]] = {
     BottleneckKind.ROLLOUT_BOUND: ("generation", (Phase.ROLLOUT,)),
@@ -63,6 +70,8 @@ def causes(job: Job) -> tuple[Cause, ...]:
     threshold = share_threshold(profile) if profile is not None else UNKNOWN_NOISE_SHARE_FRAC
     found = [_of_step(profile, b) for b in diagnose(profile, None)] if profile is not None else []
     more = [rule(job, known_s, threshold) for rule in PASTE_RULES.values()]
+    measured = {cause.kind for cause in more if cause is not None and cause.kind in MEASURED}
+    found = [cause for cause in found if cause.kind not in measured]
     by_share = sorted([*found, *(cause for cause in more if cause is not None)], key=_share, reverse=True)
     first: dict[BottleneckKind, Cause] = {}
     for cause in by_share:

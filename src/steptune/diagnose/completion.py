@@ -26,8 +26,10 @@ def truncation(job: Job) -> Finding | None:
     if not MANY_FRAC <= cut <= 1:
         return None
     limit = job.declared("max_completion_len")
-    facts = [_fact(series, cut)] + ([Evidence(text=setting_text(limit), origin=limit.origin)] if limit else [])
-    title = f"{cut:.1%} of the answers are cut at the length limit: fix this first, cut answers cannot be right"
+    facts = [_fact(series, cut), *_range(series)] + (
+        [Evidence(text=setting_text(limit), origin=limit.origin)] if limit else []
+    )
+    title = f"{_percent(cut)} of the answers are cut at the length limit: fix this first, cut answers cannot be right"
     return health_finding("truncation", title, tuple(facts), Severity.FAULT if cut >= MOST_FRAC else Severity.WARNING)
 
 
@@ -37,11 +39,25 @@ def low_completion(job: Job) -> Finding | None:
     if cut is None or ess is None or not (_worst(cut) >= MOST_FRAC and min(ess.finite()) >= FINE_ESS_FRAC):
         return None
     title = (
-        f"{_worst(cut):.1%} of the answers never end while the effective sample size looks fine "
+        f"{_percent(_worst(cut))} of the answers never end while the effective sample size looks fine "
         f"({min(ess.finite()):.3f}): it measures weights, not answers"
     )
     facts = (_fact(cut, _worst(cut)), Evidence(text=f"{ess.key} {min(ess.finite()):g}", origin=origin_of(ess)))
     return health_finding("low_completion", title, facts, Severity.FAULT)
+
+
+def _percent(frac: float) -> str:
+    """``43.8 %``, and ``100 %`` without a digit that says nothing."""
+    return f"{frac * 100:.3g} %"
+
+
+def _range(series: Series) -> tuple[Evidence, ...]:
+    """Lowest and highest of a run, as one level hides how it wanders."""
+    values = series.finite()
+    if len(values) < 2 or min(values) == max(values):
+        return ()
+    text = f"{_percent(min(values))} to {_percent(max(values))} over n={len(values)} steps"
+    return (Evidence(text=text, origin=origin_of(series)),)
 
 
 def _worst(series: Series) -> float:

@@ -10,7 +10,7 @@ from steptune.core.phase import Phase
 from steptune.diagnose.cause import Cause, is_worth_a_name
 from steptune.diagnose.durations import said
 from steptune.diagnose.facts import cost_s
-from steptune.diagnose.job import Job, mean_of, num_engines, origin_of, samples_per_step
+from steptune.diagnose.job import Job, mean_of, num_engines, origin_of, samples_per_step, setting_text
 from steptune.diagnose.starved_engines import starved_engines
 
 MEAN_KEYS = ("timing_s/generate_sequences", "timing_s/generation_timing/mean")
@@ -54,6 +54,18 @@ def _uneven(job: Job) -> tuple[float, str, tuple[Evidence, ...]] | None:
 
 def _too_few(job: Job) -> tuple[float, str, tuple[Evidence, ...]] | None:
     samples, engines = samples_per_step(job), num_engines(job)
-    if samples is None or engines is None or samples >= engines:
+    if samples is None or engines is None or not 1 <= samples < engines:
         return None
-    return 1 - samples / engines, f"{engines:g} engines for {samples:g} sequences: {engines - samples:g} have none", ()
+    text = f"{engines:g} engines for {samples:g} sequences: {engines - samples:g} have none"
+    declared = [
+        job.declared(concept) for concept in ("num_engines", "samples_per_step", "prompts_per_step", "group_size")
+    ]
+    facts = [Evidence(text=setting_text(setting), origin=setting.origin) for setting in declared if setting is not None]
+    return 1 - samples / engines, text, tuple(facts or [_generation(job)])
+
+
+def _generation(job: Job) -> Evidence:
+    """The timer of what the engines stand idle in, where their number and that of the sequences come from the log."""
+    spans = [p for role in job.profile.roles for p in role.phases] if job.profile else []
+    origin = next((p.origin for p in spans if p.phase == Phase.ROLLOUT.value and p.origin is not None), None)
+    return Evidence(text="the number of engines and of sequences as the log counts them", origin=origin)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from steptune.core.finding import Evidence, Finding, FindingKind, Severity
 from steptune.core.paste import DeviceClaim, Note, Paste, Series, ValueStatus
+from steptune.core.phase import is_child
 from steptune.core.profile import Profile, unattributed_frac
 from steptune.diagnose.job import Job, has_possible_step, origin_of
 from steptune.diagnose.phase_ratio import phase_ratio
@@ -118,7 +119,18 @@ def _arithmetic(job: Job) -> list[Finding]:
         return []
     over = -unattributed_frac(profile)
     title = f"The timers add up to {1 + over:.0%} of the step: some overlap, so shares are upper bounds"
-    return [finding("arithmetic", title, ())]
+    return [finding("arithmetic", title, _longest_timers(profile))]
+
+
+def _longest_timers(profile: Profile) -> tuple[Evidence, ...]:
+    """The timers that make most of a sum above the step, each key once."""
+    spans = [p for r in profile.roles for p in r.phases if p.origin is not None and not is_child(p.phase)]
+    facts: dict[str, Evidence] = {}
+    for span in sorted(spans, key=lambda p: -p.seconds.value):
+        if span.origin is not None:
+            text = f"{span.origin.key} {span.seconds.value:.6g} s of {profile.step_time.value:.6g} s"
+            facts.setdefault(span.origin.key, Evidence(text=text, origin=span.origin))
+    return tuple(facts.values())[:3]
 
 
 def _mixed_steps(job: Job) -> list[Finding]:

@@ -8,6 +8,7 @@ model is of the same class.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import final
 
 from steptune.core.finding import Neighbour
@@ -71,9 +72,12 @@ class _Feature:
 
 def neighbours(job: Job) -> tuple[Neighbour, ...]:
     """Return at most three published runs, the nearest first; none where too little is known of the job."""
+    mine = _of_job(job)
+    if mine["model"] is None and mine["gpu"] is None:
+        return ()
     scored: list[tuple[float, PublishedRun, list[_Feature]]] = []
-    for run in published_runs():
-        features = _features(job, run)
+    for run, theirs in _published():
+        features = [_Feature(name=name, label=LABELS[name], mine=mine[name], theirs=theirs[name]) for name in LABELS]
         if _is_near(features):
             scored.append((sum(WEIGHTS[f.name] * f.distance() for f in features), run, features))
     nearest = sorted(scored, key=lambda entry: (entry[0], entry[1].quality, entry[1].id))[:MAX_NEIGHBOURS]
@@ -90,39 +94,58 @@ def _is_near(features: Sequence[_Feature]) -> bool:
     return len(same & {"model", "gpu", "framework", "placement"}) >= needed and bool(same & {"model", "gpu"})
 
 
-def _features(job: Job, run: PublishedRun) -> list[_Feature]:
+LABELS = {
+    "model": "model size in billions",
+    "gpu": "device",
+    "framework": "framework",
+    "num_gpus": "devices",
+    "placement": "placement",
+    "group": "group size",
+    "prompts": "prompts per step",
+    "max_len": "length limit",
+}
+"""Features as people say them."""
+
+
+@cache
+def _published() -> tuple[tuple[PublishedRun, dict[str, float | str | None]], ...]:
+    """Every published run with its features: their names are parsed once a process, not once an answer."""
+    return tuple((run, _of_run(run)) for run in published_runs())
+
+
+def _of_run(run: PublishedRun) -> dict[str, float | str | None]:
+    found: dict[str, float | str | None] = {
+        "model": run.model_billions,
+        "gpu": run.gpu_type or None,
+        "framework": run.framework or None,
+        "num_gpus": run.n_gpus,
+        "placement": run.placement or None,
+        "group": run.group_size,
+        "prompts": run.prompts_per_step,
+        "max_len": run.max_response_len,
+    }
+    return {name: _positive(value) for name, value in found.items()}
+
+
+def _of_job(job: Job) -> dict[str, float | str | None]:
     work = job.profile.work if job.profile else None
-    rows: tuple[tuple[str, str, float | str | None, float | str | None], ...] = (
-        ("model", "model size in billions", model_billions(job), run.model_billions),
-        ("gpu", "device", _device_name(job), _known(run.gpu_type)),
-        ("framework", "framework", job.paste.framework, _known(run.framework)),
-        ("num_gpus", "devices", num_devices(job), run.n_gpus),
-        ("placement", "placement", job.profile.placement if job.profile else None, _known(run.placement)),
-        ("group", "group size", _or(work and work.group_size, job.positive("group_size")), run.group_size),
-        (
-            "prompts",
-            "prompts per step",
-            _or(work and work.prompts_per_step, job.positive("prompts_per_step")),
-            run.prompts_per_step,
-        ),
-        (
-            "max_len",
-            "length limit",
-            _or(work and work.max_completion_len, job.positive("max_completion_len")),
-            run.max_response_len,
-        ),
-    )
-    return [_Feature(name=n, label=label, mine=_positive(m), theirs=_positive(t)) for n, label, m, t in rows]
+    found: dict[str, float | str | None] = {
+        "model": model_billions(job),
+        "gpu": _device_name(job),
+        "framework": job.paste.framework,
+        "num_gpus": num_devices(job),
+        "placement": job.profile.placement if job.profile else None,
+        "group": _or(work and work.group_size, job.positive("group_size")),
+        "prompts": _or(work and work.prompts_per_step, job.positive("prompts_per_step")),
+        "max_len": _or(work and work.max_completion_len, job.positive("max_completion_len")),
+    }
+    return {name: _positive(value) for name, value in found.items()}
 
 
 def _device_name(job: Job) -> str | None:
     claim = job.paste.devices
     device = find_device(claim.name) if claim is not None and claim.name else None
     return None if device is None else device.name.split(" ")[0]
-
-
-def _known(text: str) -> str | None:
-    return text or None
 
 
 def _or(first: float | None, second: float | None) -> float | None:

@@ -18,6 +18,7 @@ from steptune.diagnose.neighbours import neighbours
 from steptune.diagnose.no_claim import no_claims, switch_on
 from steptune.diagnose.phase_table import phase_table
 from steptune.diagnose.table_findings import table_findings
+from steptune.diagnose.timer_gap import timer_gap
 
 
 def diagnose_paste(paste: Paste) -> Diagnosis:
@@ -41,7 +42,8 @@ def diagnose_paste(paste: Paste) -> Diagnosis:
 
 def _others(job: Job) -> list[Finding]:
     of_runs = [finding for finding in (reward_differs(job), two_changes(job)) if finding is not None]
-    return [*health(job), *mismatch(job), *implausible(job), *of_runs, *table_findings(job)]
+    gap = timer_gap(job)
+    return [*health(job), *mismatch(job), *implausible(job), *of_runs, *table_findings(job), *([gap] if gap else [])]
 
 
 def _rank(finding: Finding) -> tuple[int, float]:

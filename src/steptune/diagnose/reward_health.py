@@ -1,6 +1,7 @@
 """Rewards that teach nothing, and rewards that fall."""
 
 import math
+import re
 import statistics
 
 from steptune.core.finding import Evidence, Finding, Severity
@@ -11,6 +12,9 @@ from steptune.stats.trend import rises
 
 DEAD_FRAC = 0.999
 """Groups whose rewards are all equal, from which no gradient is left."""
+
+CRITIC_WORDS = ("vf_loss", "vf_explained", "critic/values", "value_loss", "critic_loss")
+"""In keys: a job with a learnt value function, whose advantages need no spread inside a group."""
 
 MIN_DROP_POINTS = 6
 """Two points in each third: fewer cannot show a fall."""
@@ -34,7 +38,44 @@ def dead_reward(job: Job) -> Finding | None:
                 return health_finding("dead_reward", title, (fact,), Severity.WARNING)
             title = f"Dead run: {what} in {num_steps} steps on end, so nothing is learnt; fix the reward first"
             return health_finding("dead_reward", title, (fact,), Severity.FAULT)
+    return _without_spread(job)
+
+
+def _without_spread(job: Job) -> Finding | None:
+    """Highest and lowest advantage both 0, or highest and lowest score equal, in every one of the last steps.
+
+    A mean advantage of 0 says nothing: within a group it always is. With a critic equal scores still teach.
+    """
+    has_critic = any(word in s.key for s in job.paste.series for word in CRITIC_WORDS)
+    for word, must_be_zero, what in (
+        ("advantages?", True, "every advantage is 0: the scores of each group are all equal"),
+        ("(?:raw_)?(?:scores?|rewards?)", False, "every sample has the same score"),
+    ):
+        ends = _ends(job, word)
+        if ends is None or (has_critic and not must_be_zero):
+            continue
+        high, low = (series.finite()[-RECENT:] for series in ends)
+        if len(high) != len(low) or any(h != low_ or (must_be_zero and h) for h, low_ in zip(high, low, strict=True)):
+            continue
+        facts = tuple(Evidence(text=f"{s.key} {s.finite()[-1]:g}", origin=origin_of(s)) for s in ends)
+        if len(high) == 1:
+            title = f"In the one step that is here {what}: it teaches nothing; look at the reward first"
+            return health_finding("dead_reward", title, facts, Severity.WARNING)
+        title = f"Dead run: {what} in {len(high)} steps on end, so nothing is learnt; fix the reward first"
+        return health_finding("dead_reward", title, facts, Severity.FAULT)
     return None
+
+
+def _ends(job: Job, word: str) -> tuple[Series, Series] | None:
+    """The series of the highest and of the lowest value of a metric, by their keys."""
+    found: list[Series] = []
+    for end in ("max", "min"):
+        pattern = re.compile(rf"(?:^|/){word}[/_]{end}$")
+        series = next((s for s in job.paste.series if pattern.search(s.key) and s.finite()), None)
+        if series is None:
+            return None
+        found.append(series)
+    return found[0], found[1]
 
 
 def reward_drop(job: Job) -> Finding | None:
