@@ -13,11 +13,13 @@ from typing import final
 from steptune.core.paste import Note, Paste, Setting
 from steptune.core.profile import Origin
 from steptune.readers.facts import FactFinder, JobFacts, job_facts
+from steptune.readers.formats.loose_pairs import read_loose_pairs
 from steptune.readers.frameworks import FRAMEWORKS, framework
 from steptune.readers.metrics.records import records_of
 from steptune.readers.reading import FrameworkReader, LogReading
 from steptune.readers.scan.copies import without_copies
 from steptune.readers.scan.devices import card_memory_gib
+from steptune.readers.scan.head import head_lines
 from steptune.readers.scan.inputs import InputFile, devices_of, look_at, without_parents
 from steptune.readers.scan.keep import StepKeeper
 from steptune.readers.scan.log import LogScan, scan_log
@@ -67,7 +69,7 @@ def _finder(row: FrameworkReader) -> FactFinder:
 
 
 def _paste(files: Sequence[InputFile], steps: _Steps, row: FrameworkReader | None) -> Paste:
-    records, scans = _with_table(steps.keeper.kept(), files, row), steps.scans
+    records, scans = _with_quoted(steps.keeper.kept(), files, row), steps.scans
     excerpts = tuple(excerpt for scan in scans for excerpt in scan.excerpts)
     devices, settings, version = devices_of(files, excerpts), _settings(files), _version(files, steps, row)
     card_gib = card_memory_gib(devices)
@@ -104,12 +106,16 @@ def _reading(
         return None, (Note(text=text),)
 
 
-def _with_table(records: list[StepRecord], files: Sequence[InputFile], row: FrameworkReader | None) -> list[StepRecord]:
-    """Steps, and where none is timed the one that a hand-made table tells."""
+def _with_quoted(
+    records: list[StepRecord], files: Sequence[InputFile], row: FrameworkReader | None
+) -> list[StepRecord]:
+    """Steps; where none is timed the one that a hand-made table tells; where there is none what people quote."""
     if row is None or any(key in record.readings for record in records for key in row.step_keys()):
         return records
     told = (read_phase_table(file.table_lines, str(file.path), row.table_key) for file in files)
-    return [*records, *(record for record in told if record is not None)]
+    records = [*records, *(record for record in told if record is not None)]
+    texts = [] if records else [file.path for file in files if file.metrics is None]
+    return records or [r for path in texts for r in read_loose_pairs(head_lines(path), str(path), row.known_key)]
 
 
 def _settings(files: Sequence[InputFile]) -> tuple[Setting, ...]:

@@ -93,6 +93,11 @@ class FrameworkReader:
     fact_needles: tuple[bytes, ...] = ()
     """Literals of lines that `version` or `trainer` needs, beside `wanted`; looked for at the file's edges."""
 
+    def known_key(self, spelled: str) -> str | None:
+        """Return the key of `read_steps` for one quoted anywhere; None unless only this framework logs it."""
+        key = self.normal_key(spelled)
+        return key if "/" in spelled and (self.owns_key(spelled) or key in self.series) else None
+
     def step_keys(self) -> tuple[str, ...]:
         """Return the keys that hold the seconds of a step."""
         return tuple(key for key, gauge in self.series.items() if gauge.name == "step_time")

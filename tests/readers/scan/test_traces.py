@@ -70,6 +70,15 @@ NAMED = [
         '  File "/opt/venv/lib/python3.11/site-packages/trl/trainer/grpo_trainer.py", line 1012, in compute_loss\n',
     ),
     ("trl", "File /content/unsloth_compiled_cache/UnslothGRPOTrainer.py:1489, in UnslothGRPOTrainer.train(self)\n"),
+    ("prime_rl", "uv run rl @ examples/reverse_text/rl.toml --wandb.project x\n"),
+    ("nemo_rl", "uv run python examples/run_grpo_math.py --config examples/configs/grpo_math_8B.yaml\n"),
+    ("trl", "CUDA_VISIBLE_DEVICES=0 trl vllm-serve --model Qwen/Qwen3-4B\n"),
+    ("trl", "swift rlhf --rlhf_type grpo --model_type qwen3\n"),
+    # https://github.com/THUDM/slime/issues/1136
+    ("slime", '(SGLangEngine pid=22439) [2025-12-17 14:10:37] INFO:  "GET /health HTTP/1.1" 200 OK\n'),
+    # https://github.com/verl-project/verl/issues/3453
+    ("verl", "229.84  /root/.venv/bin/python ray::TaskRunner.run\n"),
+    ("torchforge", "python -m apps.grpo.main --config apps/grpo/qwen3_1_7b.yaml\n"),
     ("prime_rl", '  File "/app/src/prime_rl/trainer/rl/train.py", line 310, in train\n'),
     ("areal", '  File "/workspace/AReaL/areal/engine/fsdp_engine.py", line 412, in train_batch\n'),
 ]

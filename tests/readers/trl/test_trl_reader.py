@@ -161,3 +161,13 @@ def test_a_row_of_a_notebook_that_is_cut_keeps_its_whole_cells(text: str, length
 def test_a_shorter_table_below_is_no_table_of_steps() -> None:
     other = "\nepoch | accuracy | rouge\n-- | -- | --\n1 | 0.5 | 0.25\n"
     assert [step.value("reward") for step in steps_in("trl", TABLE + "\n" + other)] == [-17.25, -10.5]
+
+
+def test_a_record_whose_brace_was_not_copied_is_one() -> None:
+    # https://github.com/modelscope/ms-swift/issues/5571
+    text = (
+        "'loss': -0.0, 'grad_norm': 0.0, 'reward': 0.34375, 'reward_std': 0.4397946, 'frac_reward_zero_std': 0.0, "
+        "'completions/mean_length': 357.5, 'completions/clipped_ratio': 0.0, 'global_step/max_steps': '5/3766'}\n"
+    )
+    [step] = steps_in("trl", text)
+    assert (step.number, step.value("reward"), step.value("completions/mean_length")) == (5, 0.34375, 357.5)

@@ -66,9 +66,18 @@ ROW = FrameworkReader(
     normal_key=console_key,
     table_key=table_key,
     version=re.compile(r"\bnemo[-_ ]rl(?:==|:\s?| version:? | )v?(\d+\.\d+(?:\.\d+)?(?:\.?(?:dev|rc|post)\d*)?)", re.I),
-    trace_needles=(b"nemo_rl", b"PolicyWorker", b"GenerationWorker", b"ValueWorker"),
+    trace_needles=(
+        b"nemo_rl",
+        b"nemo-rl",
+        b"examples/run_",
+        b"AsyncTrajectory",
+        b"PolicyWorker",
+        b"GenerationWorker",
+        b"ValueWorker",
+    ),
     traces=r"\bnemo_rl[/.](?:models|algorithms|utils|distributed|data|environments|experience)\b"
-    r"|\b(?:DTensor|Megatron)PolicyWorker(?:V2)?\b|\bVllm(?:Async)?GenerationWorker\b|\bDTensorValueWorker\w*",
+    r"|\b(?:DTensor|Megatron)PolicyWorker(?:V2)?\b|\bVllm(?:Async)?GenerationWorker\b|\bDTensorValueWorker\w*"
+    r"|\bAsyncTrajectoryCollector\b|\bexamples/run_(?:grpo|ppo|dpo|sft|rm|distillation)\w{0,40}\.py\b|/nemo-rl/",
     fact_needles=(b"emo-rl", b"emo_rl", b"NeMo RL", b"NeMo-RL"),
 )
 """`gen_kl_error` is KL(rollout || trainer), k3 by default (`loss_fn.reference_policy_kl_type`; NeMo RL 7ea279a)."""

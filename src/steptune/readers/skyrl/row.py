@@ -43,9 +43,9 @@ ROW = FrameworkReader(
     series=SERIES,
     table_key=lambda name: timer_named(name, step_key=STEP_KEY, keys=TIMER_KEYS, prefix="timing/"),
     version=re.compile(r"\bskyrl(?:[-_]train)?(?:==|:\s?| version:? )v?(\d+\.\d+(?:\.\d+)?)", re.IGNORECASE),
-    trace_needles=(b"skyrl", b"WorkerBase"),
+    trace_needles=(b"skyrl", b"WorkerBase", b"VLLMInferenceEngine"),
     traces=r"\bskyrl(?:_train|_gym|_agent|[/.](?:train|backends|tinker))\b[/.]"
     r"|\(skyrl_entrypoint pid=|\bskyrl_entrypoint\("
-    r"|\b(?:FSDP|Megatron|DeepSpeed)(?:Policy|Ref|Critic)WorkerBase\b",
+    r"|\b(?:FSDP|Megatron|DeepSpeed)(?:Policy|Ref|Critic)WorkerBase\b|\bAsyncVLLMInferenceEngine\b",
     fact_needles=(b"skyrl",),
 )

@@ -36,8 +36,9 @@ ROW = FrameworkReader(
     table_key=lambda name: timer_named(name, step_key=STEP_KEY, keys=TIMER_KEYS, prefix="perf/", suffix="_time"),
     version=re.compile(r"\b(?:slime|miles)(?:==|:\s?| version:? )v?(\d+\.\d+(?:\.\d+)?)", re.IGNORECASE),
     trainer=re.compile(r"python3?\s+(?:\S*/)?(train_async)\.py"),
-    trace_needles=(b"slime", b"miles", b"TrainRayActor"),
+    trace_needles=(b"slime", b"miles", b"TrainRayActor", b"SGLangEngine pid="),
     traces=r"\b(?:slime|miles)[/.](?:backends|ray|rollout|utils|router|observability)\b"
-    r"|\b(?:slime|miles)_plugins[/.]|\b(?:Megatron|FSDP)TrainRayActor\b",
+    r"|\b(?:slime|miles)_plugins[/.]|\b(?:Megatron|FSDP)TrainRayActor\b|\(SGLangEngine pid="
+    r"|\bslime[\w.-]{0,20}/train(?:_async)?\.py\b",
     fact_needles=(b"slime==", b"miles==", b"train_async.py"),
 )

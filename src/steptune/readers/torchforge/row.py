@@ -31,6 +31,6 @@ ROW = FrameworkReader(
     to_reading=to_reading,
     step_mark="`=== [...] - METRICS STEP N ===` with `main_perf/continuous_training/total_duration_avg_s`",
     series=SERIES,
-    trace_needles=(b"forge",),
-    traces=r"\bforge[/.](?:actors|controller|observability|data_models|rl)\b|\btorchforge\b",
+    trace_needles=(b"forge", b"apps.", b"apps/"),
+    traces=r"\bforge[/.](?:actors|controller|observability|data_models|rl)\b|\btorchforge\b|\bapps[./](?:grpo|sft)[./]main\b",
 )

@@ -44,8 +44,18 @@ ROW = FrameworkReader(
     version=re.compile(
         r"\btrl(?:==|\s+version:?\s+|:\s+|\s+)v?(\d+\.\d+\.\d+(?:\.?(?:dev|rc|post)\d*)?)", re.IGNORECASE
     ),
-    trace_needles=(b"trl/", b"trl.", b"GRPOTrainer", b"RLOOTrainer", b"OnlineDPOTrainer", b"open_r1", b"swift"),
+    trace_needles=(
+        b"trl/",
+        b"trl.",
+        b"trl ",
+        b"GRPOTrainer",
+        b"RLOOTrainer",
+        b"OnlineDPOTrainer",
+        b"open_r1",
+        b"swift",
+    ),
     traces=r"\btrl[/.](?:trainer|experimental|extras|scripts|models|generation)\b|\bUnsloth(?:GRPO|RLOO)Trainer\b"
-    r"|\b(?:GRPO|RLOO|OnlineDPO)Trainer\.|\bopen_r1[/.](?:grpo|trainers)\b|\bswift[/.](?:trainers|rlhf_trainers)[/.]\S{0,80}grpo",
+    r"|\b(?:GRPO|RLOO|OnlineDPO)Trainer\.|\bopen_r1[/.](?:grpo|trainers)\b|\bswift[/.](?:trainers|rlhf_trainers)[/.]\S{0,80}grpo"
+    r"|\btrl (?:grpo|rloo|vllm-serve)\b|\bswift (?:rlhf|rollout)\b",
     fact_needles=(b"trl", b"TRL"),
 )

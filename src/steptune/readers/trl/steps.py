@@ -23,7 +23,9 @@ from steptune.readers.trl.keys import BAR_KEY, FORWARD_KEY
 from steptune.readers.trl.notebook import is_rule, read_header, read_progress, read_row
 from steptune.readers.trl.swift import mean_step, stated_number
 
-_DICT = re.compile(r"\{['\"](?:loss|reward|num_tokens|completion_length|completions/|rewards/)")
+_DICT = re.compile(
+    r"^\s{0,8}['\"]loss['\"]: |\{['\"](?:loss|reward|num_tokens|completion_length|completions/|rewards/)"
+)
 _MARK = re.compile(
     r"Step\s*[\t|]\s*Training Loss\s*[\t|].*reward"
     r"|\{(?P<q>['\"])loss(?P=q): ['\"]?[-+\d.e]+['\"]?, (?P=q)(?:grad_nor|reward)"
