@@ -1,7 +1,7 @@
 """What a timer holds besides what it is named after, and which side of a shared step is longer."""
 
 import pytest
-from paste_cases import paste, series, step
+from paste_cases import lengths, paste, series, step
 
 from steptune.core.bottleneck import BottleneckKind
 from steptune.core.finding import Finding
@@ -35,7 +35,17 @@ def test_a_timer_far_above_its_known_part_is_named(inside: tuple[Series, ...], s
     answer = found(paste(step(GEN), series=inside))
     assert said in answer["timer_gap"].title
     assert all(one.key in answer["timer_gap"].title for one in inside[-1:])
+    assert "outside the engine" in answer["rollout_bound"].title
     assert not any(remedy.lines for remedy in answer["rollout_bound"].remedies)
+
+
+def test_causes_inside_generation_cost_no_more_than_generation() -> None:
+    # the longest answer is four times the mean: 75 % of the rollout, but only 5 of its 25.6 s are generation
+    profile = step(GEN, lengths=lengths(50.0, 100.0, 400.0))
+    assert shares(paste(profile))[BottleneckKind.LONG_TAIL] == pytest.approx(0.75 * 25.6 / 32.6)
+    held = shares(paste(profile, series=(series(ENGINE, *[5.12] * 6),)))
+    assert held[BottleneckKind.LONG_TAIL] == pytest.approx(0.75 * 5.12 / 32.6)
+    assert BottleneckKind.LONG_TAIL not in shares(paste(profile, series=(series(ENGINE, *[0.8] * 6),)))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Causes become findings: a title that stands alone, the facts with their places, and what to do about it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from steptune.core.bottleneck import BottleneckKind
 from steptune.core.finding import Evidence, Finding, FindingKind, Remedy, Severity
@@ -23,7 +24,10 @@ def bottleneck_finding(job: Job, cause: Cause, beside: Sequence[Cause] = ()) -> 
     ``beside`` are all causes of the job: some changes make no sense next to another cause.
     """
     bottleneck = cause.bottleneck()
-    is_elsewhere = cause.kind is BottleneckKind.ROLLOUT_BOUND and (gap := rollout_gap(job)) is not None and gap.is_most
+    gap = rollout_gap(job) if cause.kind is BottleneckKind.ROLLOUT_BOUND else None
+    is_elsewhere = gap is not None and gap.is_most
+    if gap is not None and is_elsewhere:
+        cause = replace(cause, subject=f"the generation timer ({1 - gap.known_frac:.0%} of it outside the engine)")
     offered = remedies(job, cause.kind, bottleneck.ceiling if bottleneck else None, {other.kind for other in beside})
     return Finding(
         code=cause.kind.value,

@@ -5,14 +5,15 @@ The surprise: the kinds are split over two tables. `RULES` (in `diagnose`) also 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence, Set
+from dataclasses import replace
 
 from steptune.core.bottleneck import Bottleneck, BottleneckKind
 from steptune.core.finding import Evidence
 from steptune.core.phase import Phase, SpanKind, parent_phase
 from steptune.core.profile import Profile
 from steptune.diagnose.backward_slow import backward_slow
-from steptune.diagnose.cause import Cause
+from steptune.diagnose.cause import Cause, is_worth_a_name
 from steptune.diagnose.checkpoint_bound import checkpoint_bound
 from steptune.diagnose.diagnose import diagnose
 from steptune.diagnose.facts import UNKNOWN_NOISE_SHARE_FRAC, cost_s, share_threshold
@@ -22,6 +23,7 @@ from steptune.diagnose.padded_batch import padded_batch
 from steptune.diagnose.sample_tail import sample_tail
 from steptune.diagnose.sample_waits import sample_waits
 from steptune.diagnose.small_decode_batch import small_decode_batch
+from steptune.diagnose.timer_gap import rollout_gap
 from steptune.diagnose.trainer_side import trainer_side
 from steptune.diagnose.validation_bound import validation_bound
 from steptune.diagnose.wasted_generation import wasted_generation
@@ -42,6 +44,9 @@ PASTE_RULES: dict[BottleneckKind, PasteRule] = {
     BottleneckKind.TRAINER_BOUND: trainer_side,
 }
 """Kinds that only a paste can show, and some that a paste can show where the mean step does not, or better."""
+
+IN_ENGINE = (BottleneckKind.LONG_TAIL, BottleneckKind.SMALL_DECODE_BATCH, BottleneckKind.IDLE_ENGINES)
+"""Kinds whose cost is a part of generation."""
 
 MEASURED = (BottleneckKind.LONG_TAIL,)
 """Kinds of which the paste holds a measurement where the mean step allows a reckoning only: it counts alone."""
@@ -72,11 +77,28 @@ def causes(job: Job) -> tuple[Cause, ...]:
     more = [rule(job, known_s, threshold) for rule in PASTE_RULES.values()]
     measured = {cause.kind for cause in more if cause is not None and cause.kind in MEASURED}
     found = [cause for cause in found if cause.kind not in measured]
-    by_share = sorted([*found, *(cause for cause in more if cause is not None)], key=_share, reverse=True)
+    held = [*found, *(cause for cause in more if cause is not None)]
+    by_share = sorted(_of_engine(job, held, measured, threshold), key=_share, reverse=True)
     first: dict[BottleneckKind, Cause] = {}
     for cause in by_share:
         first.setdefault(cause.kind, cause)
     return tuple(first.values())
+
+
+def _of_engine(job: Job, found: Sequence[Cause], measured: Set[BottleneckKind], threshold: float) -> list[Cause]:
+    """Causes inside generation can cost no more than their part of what is known to be generation (`timer_gap`)."""
+    gap = rollout_gap(job)
+    if gap is None:
+        return list(found)
+    kept: list[Cause] = []
+    for cause in found:
+        if cause.kind in IN_ENGINE and cause.cost_s is not None and cause.step_s is not None:
+            cost_s = cause.cost_s if cause.kind in measured else cause.cost_s * gap.known_frac
+            if is_worth_a_name(cost_s, cause.step_s, threshold):
+                kept.append(replace(cause, cost_s=cost_s))
+        else:
+            kept.append(cause)
+    return kept
 
 
 def _share(cause: Cause) -> float:

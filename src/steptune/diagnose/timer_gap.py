@@ -44,6 +44,11 @@ class Gap:
         return self.parent_s - self.known_s
 
     @property
+    def known_frac(self) -> float:
+        """Part of the timer that is known to be generation."""
+        return self.known_s / self.parent_s
+
+    @property
     def is_most(self) -> bool:
         """Whether most of the timer is elsewhere."""
         return self.seconds > MOST_FRAC * self.parent_s
@@ -75,7 +80,8 @@ def timer_gap(job: Job) -> Finding | None:
         f"Only {said(gap.known_s)} of the {said(gap.parent_s)} of {parent} are in {inside}: {said(gap.seconds)} "
         f"({share:.0%} of the step) go elsewhere inside it (waking, weights, scheduling), under no timer"
     )
-    facts = tuple(Evidence(text=f"{s.key} {mean_of(s):.4g} s", origin=origin_of(s)) for s in gap.children)
+    others = [s for key in ENGINE_KEYS if (s := job.series(key)) is not None and s not in gap.children]
+    facts = tuple(Evidence(text=f"{s.key} {mean_of(s):.4g} s", origin=origin_of(s)) for s in (*gap.children, *others))
     return Finding(
         code="timer_gap",
         kind=FindingKind.NO_CLAIM,
