@@ -7,6 +7,7 @@ digits (a real post ends in `prompt_length/mean:81.46`, cut from a longer number
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import final
 
 NumberedLine = tuple[int, str]
@@ -58,6 +59,21 @@ def _without_prefixes(text: str) -> str:
     if " pid=" in text:
         text = _RAY_PREFIX.sub("", text)
     return _RAY_REPEAT.sub("", text) if "[repeated " in text else text
+
+
+def read_numbered(path: Path, *, max_chars: int = -1) -> list[NumberedLine]:
+    """Return the lines of a whole file, without line ends and NULs, as an editor and `grep -n` count them.
+
+    Only a line feed ends one. `str.splitlines` and Python's text files also end lines at lone carriage returns, form
+    feeds and Unicode separators, and every number after one of them would be wrong.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
+        text = file.read(max_chars)
+    lines = text.replace("\0", "").replace("\r\n", "\n").replace("\r", " ").removesuffix("\n").split("\n")
+    return list(enumerate(lines, start=1)) if text else []
 
 
 def clean_lines(raw_lines: Iterable[NumberedLine]) -> Iterator[Line]:

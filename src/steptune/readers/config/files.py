@@ -18,7 +18,7 @@ from steptune.readers.config.settings import ConfigReading, from_entries, make_s
 from steptune.readers.config.shell import read_shell
 from steptune.readers.config.toml_text import read_toml
 from steptune.readers.config.tree import Map, flatten, unwrap_logged
-from steptune.readers.config.yaml_text import NumberedLine
+from steptune.readers.lines import NumberedLine, read_numbered
 
 MAX_BYTES = 8_000_000
 """Largest file that is taken whole as one configuration; anything larger is a log."""
@@ -49,8 +49,7 @@ def read_config_path(path: Path) -> ConfigReading:
     Raises:
         OSError: the file cannot be read.
     """
-    with path.open(encoding="utf-8", errors="replace") as file:
-        lines = list(enumerate(file.read(MAX_BYTES).replace("\0", "").splitlines(), start=1))
+    lines = read_numbered(path, max_chars=MAX_BYTES)
     try:
         reading = _by_ending(path, lines)
     except (RecursionError, ValueError, OverflowError):

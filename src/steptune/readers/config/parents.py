@@ -21,11 +21,15 @@ from steptune.readers.config.overlay import Placed, overlay
 from steptune.readers.config.settings import unresolved_parent
 from steptune.readers.config.tree import Leaf, Map, Node, Seq, flatten, join, unwrap_logged
 from steptune.readers.config.yaml_text import read_yaml
+from steptune.readers.lines import read_numbered
+
+MAX_HEAD_LINES = 40
+"""Lines in which a file may say its package; Hydra wants it in the first, a licence may stand before it."""
 
 MAX_FILES = 200
 """Parent files one configuration may have; verl's tree has about 40."""
 
-_PACKAGE = re.compile(r"^#\s*@package\s+(\S+)", re.MULTILINE)
+_PACKAGE = re.compile(r"^#\s*@package\s+(\S+)")
 _GROUP = re.compile(r"(?P<how>override |optional )?(?P<group>[^@]+)(?:@(?P<package>.+))?")
 
 
@@ -50,9 +54,9 @@ class Composition:
         if len(self.files) >= MAX_FILES or path in inside:
             return []
         self.files.append(path)
-        text = path.read_text(encoding="utf-8", errors="replace")
-        tree = unwrap_logged(read_yaml(list(enumerate(text.splitlines(), start=1))))
-        declared = _PACKAGE.search(text[:2000])
+        lines = read_numbered(path)
+        tree = unwrap_logged(read_yaml(lines))
+        declared = next((found for _, text in lines[:MAX_HEAD_LINES] if (found := _PACKAGE.search(text))), None)
         if declared:
             package = "" if declared[1] == "_global_" else declared[1]
         own = [

@@ -20,7 +20,7 @@ from steptune.readers.config.settings import ConfigReading, make_setting
 from steptune.readers.config.shell_flow import Flow, Runs
 from steptune.readers.config.shell_variables import Scope
 from steptune.readers.config.shell_words import Command, ShellReader, Word
-from steptune.readers.config.yaml_text import NumberedLine
+from steptune.readers.lines import NumberedLine, read_numbered
 
 _ASSIGN = re.compile(r"(?P<name>[A-Za-z_]\w*)(?P<append>\+?)=(?P<value>.*)", re.DOTALL)
 _EXPORTS = frozenset({"export", "declare", "typeset", "local", "readonly"})
@@ -150,8 +150,7 @@ class ShellRun:
         found = next((place for place in places if place.is_relative_to(near) and place.is_file()), None)
         if found is not None:
             self.sourced.append(str(found))
-            text = found.read_text(encoding="utf-8", errors="replace")
-            self.run(list(enumerate(text.splitlines(), start=1)), sourced_from=str(found))
+            self.run(read_numbered(found), sourced_from=str(found))
 
     def _launch(self, launch: Launch) -> None:
         for name, text, word in launch.env:

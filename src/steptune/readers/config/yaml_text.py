@@ -21,6 +21,9 @@ NumberedLine = tuple[int, str]
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _PAIR = re.compile(r"(?P<key>'[^']*'|\"[^\"]*\"|[^\s:#'\"{\[][^\s:]*) *:(?:\s+(?P<value>.*)|(?P<tight>[\w.+$-]\S*)|)$")
 _COMMENT = re.compile(r"(?:^|\s)#.*$")
+_LINE_ENDS = re.compile("[\r\x85\u2028\u2029]")
+"""What PyYAML also ends a line at, and counts."""
+
 _MAX_ALIASES = 200
 """Nodes an anchor may be repeated in before the text counts as hostile (a "billion laughs" file)."""
 
@@ -28,7 +31,7 @@ _MAX_ALIASES = 200
 def read_yaml(lines: Sequence[NumberedLine]) -> Map:
     """Return the tree of the lines; text that is no YAML gives what its `key: value` lines say."""
     numbers = [number for number, _ in lines]
-    text = "\n".join(line for _, line in lines)
+    text = "\n".join(_LINE_ENDS.sub(" ", line) for _, line in lines)
     try:
         node = yaml.compose(text, Loader=_LOADER)
         tree = _Converter(numbers=numbers).convert(node) if isinstance(node, yaml.MappingNode) else None
