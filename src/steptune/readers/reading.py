@@ -94,7 +94,7 @@ class FrameworkReader:
     """Literals of lines that `version` or `trainer` needs, beside `wanted`; looked for at the file's edges."""
 
     def known_key(self, spelled: str) -> str | None:
-        """Return the key of `read_steps` for one quoted anywhere; None unless only this framework logs it."""
+        """Return the key of `read_steps` for one quoted anywhere; None without a group or if it is never logged."""
         key = self.normal_key(spelled)
         return key if "/" in spelled and (self.owns_key(spelled) or key in self.series) else None
 

@@ -77,3 +77,22 @@ def test_many_states_on_one_line_are_read_in_order(tmp_path: Path) -> None:
     paste = read(tmp_path, "".join(bar(n, 30 * n).rstrip("\n") for n in range(1, 82)) + "\n")
     assert paste.profile is not None
     assert paste.profile.step_time.value == 30.0
+
+
+def test_a_bar_that_ended_before_any_metric_while_another_follows_counts_no_steps(tmp_path: Path) -> None:
+    before = "".join(bar(n, 2 * n, total=60) for n in range(1, 61))
+    steps = "".join(bar(n, 30 * n, total=500) + METRICS for n in range(1, 50))
+    assert read(tmp_path, before + steps).profile is None
+
+
+def test_an_evaluation_after_the_last_step_takes_nothing_back(tmp_path: Path) -> None:
+    steps = "".join(bar(n, 30 * n, total=60) + METRICS for n in range(1, 61))
+    profile = read(tmp_path, steps + "".join(bar(n, 2 * n, total=300) for n in range(1, 100))).profile
+    assert profile is not None
+    assert profile.step_time.value == 30.0
+
+
+def test_metrics_that_all_come_after_the_bar_are_of_its_run(tmp_path: Path) -> None:
+    profile = read(tmp_path, "".join(bar(n, 30 * n, total=60) for n in range(1, 61)) + METRICS * 60).profile
+    assert profile is not None
+    assert profile.step_time.value == 30.0

@@ -28,10 +28,12 @@ class ElapsedSpans:
 
     first: Bar | None = None
     """Where the open span began."""
+    is_finished: bool = False
+    """Whether the bar reached its end."""
 
     def take(self, bar: Bar, *, line: int) -> list[Reading]:
         """Return the span's mean step time if ``bar`` ends it; a bar that starts again begins another one."""
-        first = self.first
+        first, self.is_finished = self.first, bar.done == bar.total
         if first is None or bar.done < first.done or bar.elapsed_s < first.elapsed_s or bar.total != first.total:
             self.first = bar
             return []

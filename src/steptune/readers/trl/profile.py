@@ -88,7 +88,7 @@ def to_reading(records: Sequence[StepRecord], facts: JobFacts) -> LogReading | N
 def _whole_steps(records: Sequence[StepRecord], facts: JobFacts) -> LogReading | None:
     """Return a profile without roles: the median of the spans."""
     spans_s = [value for record in records if (value := record.value(ELAPSED_KEY)) is not None]
-    if len(spans_s) < MIN_STEPS_KEPT:
+    if len(spans_s) < MIN_STEPS_KEPT or any(record.has_broken(ELAPSED_KEY) for record in records):
         return None
     meaning = MeanStep(
         framework="trl",

@@ -18,7 +18,7 @@ from steptune.readers.formats.dict_repr import DictText, read_pairs
 from steptune.readers.formats.progress_bar import Bar, find_bars
 from steptune.readers.lines import Line, NumberedLine, clean_lines
 from steptune.readers.step import Dropped, Reading, StepBuilder, StepRecord
-from steptune.readers.trl.elapsed import ElapsedSpans
+from steptune.readers.trl.elapsed import ELAPSED_KEY, ElapsedSpans
 from steptune.readers.trl.keys import BAR_KEY, FORWARD_KEY
 from steptune.readers.trl.notebook import is_rule, read_header, read_progress, read_row
 from steptune.readers.trl.swift import mean_step, stated_number
@@ -38,6 +38,9 @@ _SUMMARY_KEYS = ("train_runtime", "eval_loss", "eval_runtime", "eval_reward")
 
 _LABELS = ("", "Train")
 """How the bar of the run is called, by Hugging Face's trainer and by ms-swift's."""
+
+_UNSURE_BAR = "is of one of two bars without a name, of which the first ended before any metric came"
+"""A bar over a data set, or an evaluation before the first step."""
 
 _MS_PER_S = 1000.0
 
@@ -70,6 +73,8 @@ class _Reader:
     total: int | None = None
     """Steps of the run, by which its bar is told from others."""
     spans: ElapsedSpans = field(default_factory=ElapsedSpans)
+    had_metrics: bool = False
+    """Whether any step had its dict."""
 
     def __post_init__(self) -> None:
         self.step = StepBuilder(path=self.path)
@@ -119,7 +124,11 @@ class _Reader:
 
     def _advance(self, bar: Bar, line: Line) -> Iterator[StepRecord]:
         is_redrawn = self.step.number is None and not self.step.is_empty()
-        if bar.label not in _LABELS or bar.done == 0 or (not is_redrawn and self.total not in (None, bar.total)):
+        if bar.label not in _LABELS or bar.done == 0:
+            return
+        if not is_redrawn and self.total not in (None, bar.total):
+            if self.spans.is_finished and not self.had_metrics:
+                add(self.step, [Dropped(key=ELAPSED_KEY, text=bar.text, line=line.number, why=_UNSURE_BAR)])
             return
         if not is_redrawn and self.step.number != bar.done:
             yield from self._turn()
@@ -144,7 +153,7 @@ class _Reader:
         number = None if record is None else stated_number(record.text)
         self.step.number = number if number is not None else self.step.number
         add(self.step, [*found, *mean_step(found)])
-        self.has_metrics = True
+        self.has_metrics = self.had_metrics = True
 
     def _turn(self) -> Iterator[StepRecord]:
         if not self.step.is_empty():
