@@ -6,10 +6,8 @@ model is of the same class.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import cache
-from typing import final
 
 from steptune.core.finding import Neighbour
 from steptune.diagnose.job import Job, model_billions, num_devices, plain_number
@@ -43,31 +41,12 @@ SAME_CLASS_DISTANCE = 1 / OCTAVES
 
 UNKNOWN_DISTANCE = 0.5
 
+SPEED_FEATURES = ("model", "gpu", "framework", "placement")
+"""Features of which some must agree."""
 
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Feature:
-    name: str
-    label: str
-    mine: float | str | None
-    theirs: float | str | None
 
-    def distance(self) -> float:
-        """0 for the same, 1 for unlike or for numbers a factor of 8 apart."""
-        mine, theirs = self.mine, self.theirs
-        if mine is None or theirs is None:
-            return UNKNOWN_DISTANCE
-        if isinstance(mine, float) and isinstance(theirs, float):
-            return min(abs(math.log2(mine / theirs)) / OCTAVES, 1.0)
-        return 0.0 if mine == theirs else 1.0
-
-    def matches(self) -> bool:
-        """Whether both are stated and agree."""
-        return self.is_known() and self.distance() * OCTAVES <= math.log2(CLOSE_RATIO)
-
-    def is_known(self) -> bool:
-        """Whether both sides state it."""
-        return self.mine is not None and self.theirs is not None
+Features = Mapping[str, float | str | None]
+"""Value of every feature, None where it is not stated."""
 
 
 def neighbours(job: Job) -> tuple[Neighbour, ...]:
@@ -75,23 +54,43 @@ def neighbours(job: Job) -> tuple[Neighbour, ...]:
     mine = _of_job(job)
     if mine["model"] is None and mine["gpu"] is None:
         return ()
-    scored: list[tuple[float, PublishedRun, list[_Feature]]] = []
-    for run, theirs in _published():
-        features = [_Feature(name=name, label=LABELS[name], mine=mine[name], theirs=theirs[name]) for name in LABELS]
-        if _is_near(features):
-            scored.append((sum(WEIGHTS[f.name] * f.distance() for f in features), run, features))
-    nearest = sorted(scored, key=lambda entry: (entry[0], entry[1].quality, entry[1].id))[:MAX_NEIGHBOURS]
-    return tuple(_neighbour(run, features) for _, run, features in nearest)
+    near = [(run, theirs) for run, theirs in _published() if _is_near(mine, theirs)]
+    scored = [(_distance_of(mine, theirs), run.quality, run.id, run, theirs) for run, theirs in near]
+    nearest = sorted(scored, key=lambda entry: entry[:3])[:MAX_NEIGHBOURS]
+    return tuple(_neighbour(run, mine, theirs) for *_, run, theirs in nearest)
 
 
-def _is_near(features: Sequence[_Feature]) -> bool:
-    """Two agreements with a model of the same size, three where the size is not known; never another size."""
-    same = {f.name for f in features if f.matches()}
-    model = next(f for f in features if f.name == "model")
-    if model.is_known() and model.distance() > SAME_CLASS_DISTANCE:
+def _is_near(mine: Features, theirs: Features) -> bool:
+    """Two agreements with a model of the same size, three where the size is not known; never another size.
+
+    Called for every published run of every answer, so the cheapest questions come first.
+    """
+    is_model_known = mine["model"] is not None and theirs["model"] is not None
+    if is_model_known and _distance(mine["model"], theirs["model"]) > SAME_CLASS_DISTANCE:
         return False
-    needed = MIN_MATCHES if model.is_known() else MIN_MATCHES + 1
-    return len(same & {"model", "gpu", "framework", "placement"}) >= needed and bool(same & {"model", "gpu"})
+    same = [name for name in SPEED_FEATURES if _matches(mine[name], theirs[name])]
+    needed = MIN_MATCHES if is_model_known else MIN_MATCHES + 1
+    return len(same) >= needed and ("model" in same or "gpu" in same)
+
+
+def _distance_of(mine: Features, theirs: Features) -> float:
+    return sum(weight * _distance(mine[name], theirs[name]) for name, weight in WEIGHTS.items())
+
+
+def _distance(mine: float | str | None, theirs: float | str | None) -> float:
+    """0 for the same, 1 for unlike or for numbers a factor of 8 apart."""
+    if mine is None or theirs is None:
+        return UNKNOWN_DISTANCE
+    if isinstance(mine, str) or isinstance(theirs, str):
+        return 0.0 if mine == theirs else 1.0
+    return min(abs(math.log2(mine / theirs)) / OCTAVES, 1.0)
+
+
+def _matches(mine: float | str | None, theirs: float | str | None) -> bool:
+    """Whether both are stated and agree."""
+    if mine is None or theirs is None:
+        return False
+    return mine == theirs or _distance(mine, theirs) * OCTAVES <= math.log2(CLOSE_RATIO)
 
 
 LABELS = {
@@ -108,12 +107,12 @@ LABELS = {
 
 
 @cache
-def _published() -> tuple[tuple[PublishedRun, dict[str, float | str | None]], ...]:
+def _published() -> tuple[tuple[PublishedRun, Features], ...]:
     """Every published run with its features: their names are parsed once a process, not once an answer."""
     return tuple((run, _of_run(run)) for run in published_runs())
 
 
-def _of_run(run: PublishedRun) -> dict[str, float | str | None]:
+def _of_run(run: PublishedRun) -> Features:
     found: dict[str, float | str | None] = {
         "model": run.model_billions,
         "gpu": run.gpu_type or None,
@@ -127,7 +126,7 @@ def _of_run(run: PublishedRun) -> dict[str, float | str | None]:
     return {name: _positive(value) for name, value in found.items()}
 
 
-def _of_job(job: Job) -> dict[str, float | str | None]:
+def _of_job(job: Job) -> Features:
     work = job.profile.work if job.profile else None
     found: dict[str, float | str | None] = {
         "model": model_billions(job),
@@ -156,8 +155,8 @@ def _positive(value: float | str | None) -> float | str | None:
     return value if isinstance(value, str) or (value is not None and value > 0) else None
 
 
-def _neighbour(run: PublishedRun, features: list[_Feature]) -> Neighbour:
-    unlike = [f for f in features if f.theirs is not None and not f.matches()]
+def _neighbour(run: PublishedRun, mine: Features, theirs: Features) -> Neighbour:
+    unlike = [name for name in LABELS if theirs[name] is not None and not _matches(mine[name], theirs[name])]
     return Neighbour(
         run_id=run.id,
         source=run.source,
@@ -166,7 +165,7 @@ def _neighbour(run: PublishedRun, features: list[_Feature]) -> Neighbour:
         gpus=f"{run.n_gpus:g} x {run.gpu_type or 'unknown device'}" if run.n_gpus else run.gpu_type,
         step_time_s=run.step_time_s,
         tokens_per_s_per_gpu=run.tokens_per_s_per_gpu,
-        differs=tuple(f"{f.label} {_said(f.theirs)} (yours {_said(f.mine)})" for f in unlike),
+        differs=tuple(f"{LABELS[name]} {_said(theirs[name])} (yours {_said(mine[name])})" for name in unlike),
     )
 
 
