@@ -64,6 +64,9 @@ def test_the_longer_side_leads_a_shared_step() -> None:
     held = shares(paste(step({"rollout": 54.0, "train": 47.0, "old_logprob": 7.0, "ref_logprob": 6.0})))
     assert max(held, key=held.__getitem__) is BottleneckKind.TRAINER_BOUND
     assert held[BottleneckKind.TRAINER_BOUND] == pytest.approx(60 / 114)
+    untimed = shares(paste(step({"rollout": 54.0, "train": 47.0, "old_logprob": 13.0}, step_s=150.0)))
+    assert untimed[BottleneckKind.SERIALISED_SIDES] == pytest.approx(54 / 150)
+    assert BottleneckKind.TRAINER_BOUND not in untimed
     short = shares(paste(step({"rollout": 70.0, "train": 30.0, "old_logprob": 7.0})))
     assert max(short, key=short.__getitem__) is BottleneckKind.ROLLOUT_BOUND
 

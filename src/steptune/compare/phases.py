@@ -39,7 +39,7 @@ def phase_changes(a: Side, b: Side, *, same_work: bool) -> tuple[PhaseChange, ..
 
 def moved_text(changes: tuple[PhaseChange, ...], total_s: float, *, num: int = 2) -> str:
     """Return which top-level phases moved most, in seconds a step: ``weight_sync +12 s, train +3 s of +31 s``."""
-    top = [change for change in changes if not is_child(change.phase)][:num]
+    top = [change for change in changes if not is_child(change.phase) and change.a_s != change.b_s][:num]
     parts = [f"{change.phase} {change.b_s - change.a_s:+.3g} s" for change in top]
     return f"{', '.join(parts)} of {total_s:+.3g} s" if parts else ""
 

@@ -2,7 +2,7 @@
 
 from steptune.core.finding import Evidence, Finding, Severity
 from steptune.diagnose.job import Job, origin_of
-from steptune.diagnose.vitals import growth, health_finding, recent_median, whole_steps
+from steptune.diagnose.vitals import ends, growth, health_finding, recent_median, whole_steps
 from steptune.stats.trend import rises
 
 COLLAPSED_NAT = 0.01
@@ -34,9 +34,8 @@ def length_growth(job: Job) -> Finding | None:
     if series is None or longer is None or not longer >= GROWN_RATIO:
         return None
     values = whole_steps(series)
-    title = (
-        f"Answers grow, {values[0]:.0f} to {values[-1]:.0f} tokens: step times grow with them, compare per 1,000 tokens"
-    )
+    first, last = ends(values)
+    title = f"Answers grow, {first:.0f} to {last:.0f} tokens (means of the first and last third): step times grow with them, compare per 1,000 tokens"
     fact = Evidence(text=f"{series.key} {values[-1]:g}", origin=origin_of(series))
     return health_finding("length_growth", title, (fact,), Severity.INFO)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from steptune.diagnose.job import Job
-from steptune.diagnose.vitals import whole_steps
+from steptune.diagnose.vitals import ends, whole_steps
 from steptune.stats.trend import MIN_POINTS, rises
 from steptune.stats.warmup import num_warmup_steps
 
@@ -44,8 +44,8 @@ def _is_falling(times: Sequence[float]) -> bool:
     steady = times[num_warmup_steps(times) :]
     if len(steady) < MIN_POINTS:
         return False
-    is_large = steady[-1] < (1 - MIN_CHANGE_FRAC) * steady[0]
-    return is_large and rises([-time for time in steady])
+    first, last = ends(steady)
+    return last < (1 - MIN_CHANGE_FRAC) * first and rises([-time for time in steady])
 
 
 def _per_length(job: Job, times: Sequence[float]) -> Sequence[float]:

@@ -14,6 +14,9 @@ from steptune.diagnose.facts import ROLLOUT_SIDE, TRAINER_SIDE, busy_s, cost_s
 from steptune.diagnose.job import Job
 from steptune.diagnose.trainer_bound import BOUND_FRAC, LEVERS
 
+MAX_UNTIMED_FRAC = 0.2
+"""Part of the step outside both sides, above which neither is called the longer: the rest might belong to either. Prior."""
+
 
 def trainer_side(job: Job, step_s: float | None, threshold: float) -> Cause | None:
     """Find a trainer side that is longer than the rollout side though training alone is not."""
@@ -22,6 +25,8 @@ def trainer_side(job: Job, step_s: float | None, threshold: float) -> Cause | No
         return None
     trainer_s, rollout_s = busy_s(profile, *TRAINER_SIDE), cost_s(profile, *ROLLOUT_SIDE)
     if not cost_s(profile, Phase.TRAIN) < rollout_s < trainer_s <= step_s or trainer_s < BOUND_FRAC * step_s:
+        return None
+    if step_s - trainer_s - rollout_s > MAX_UNTIMED_FRAC * step_s:
         return None
     parts = _timers(profile)
     named = ", ".join(f"{fact.origin.key.rsplit('/', 1)[-1]}" for fact in parts if fact.origin is not None)

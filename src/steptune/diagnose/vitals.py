@@ -29,9 +29,14 @@ def growth(values: Sequence[float]) -> float | None:
     """Return mean of the last third / mean of the first third, or None below four points or from a first of zero."""
     if len(values) < MIN_POINTS:
         return None
-    third = max(len(values) // 3, 1)
-    first, last = statistics.fmean(values[:third]), statistics.fmean(values[-third:])
+    first, last = ends(values)
     return last / first if first > 0 else None
+
+
+def ends(values: Sequence[float]) -> tuple[float, float]:
+    """Return the means of the first and of the last third: single values are no ends of a trend."""
+    third = max(len(values) // 3, 1)
+    return statistics.fmean(values[:third]), statistics.fmean(values[-third:])
 
 
 def whole_steps(series: Series) -> list[float]:
