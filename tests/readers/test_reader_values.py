@@ -81,3 +81,21 @@ def test_a_log_all_of_broken_numbers_is_read(tmp_path: Path, name: str, broken: 
     paste = read_paste([path])
     if paste.profile is not None:
         assert_is_sound(paste.profile)
+
+
+@pytest.mark.parametrize("number", ["5e-324", "1e-300", "1e300", "1e61", "-1e99", "9" * 70])
+def test_a_setting_that_nothing_can_reckon_with_is_text(tmp_path: Path, number: str) -> None:
+    (tmp_path / "job.yaml").write_text(f"a:\n  b: {number}\n  c: ${{oc.eval:${{a.d}}*2}}\n  d: {number}\n")
+    (tmp_path / "post.txt").write_text(f"# fact: x.y={number}\npython -m verl.trainer.main_ppo a.b={number}\n")
+    for path in tmp_path.iterdir():
+        values = [setting.value for setting in read_paste([path]).settings]
+        assert values
+        assert all(isinstance(value, str) for value in values)
+
+
+def test_a_product_of_settings_beyond_any_quantity_stays_unresolved(tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text("a: 1e50\nb: ${mul:${a},${a}}\nc: ${mul:${a},2}\n")
+    found = {setting.key: (setting.value, setting.is_resolved) for setting in read_paste([path]).settings}
+    assert found["b"] == ("${mul:${a},${a}}", False)
+    assert found["c"] == (2e50, True)

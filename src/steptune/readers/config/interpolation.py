@@ -11,6 +11,7 @@ from typing import final
 from steptune.core.knob import KnobValue
 from steptune.core.paste import Setting, SettingValue, effective
 from steptune.readers.config.scalars import parse_scalar
+from steptune.readers.config.settings import is_no_number
 from steptune.readers.config.shell_variables import matching_bracket
 
 MAX_NESTING = 12
@@ -78,7 +79,7 @@ class _Resolver:
             value = self._value(setting.value, setting.key, 0)
         except (_Unresolvable, ValueError, ZeroDivisionError, OverflowError, TypeError):
             return setting
-        return setting.model_copy(update={"value": value, "is_resolved": True})
+        return setting if is_no_number(value) else setting.model_copy(update={"value": value, "is_resolved": True})
 
     def _value(self, value: SettingValue, key: str, depth: int) -> SettingValue:
         if isinstance(value, tuple):

@@ -1,6 +1,5 @@
 """Entries of any format become `Setting` records, and interpolations are resolved once all of them are known."""
 
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, final
@@ -8,6 +7,7 @@ from typing import Literal, final
 from steptune.core.paste import Note, Setting, SettingValue
 from steptune.core.profile import Origin
 from steptune.readers.config.tree import Entry
+from steptune.readers.values import MAX_MAGNITUDE
 
 Layer = Literal["default", "file", "code", "override", "env"]
 Prefix = Literal["", "+", "++", "~"]
@@ -39,7 +39,7 @@ def make_setting(
     is_resolved: bool = True,
 ) -> Setting:
     """Return the record; an overlong value keeps its head only, and a number that no program can use is text."""
-    kept = clean(text) if _is_no_number(value) else clean(value) if isinstance(value, str) else value
+    kept = clean(text) if is_no_number(value) else clean(value) if isinstance(value, str) else value
     key = clean(key)
     origin = Origin(path=path, line=line, key=key)
     return Setting(
@@ -53,9 +53,9 @@ def make_setting(
     )
 
 
-def _is_no_number(value: SettingValue) -> bool:
-    """Whether ``value`` is infinite, NaN or a whole number that would not fit a float."""
-    return isinstance(value, int | float) and not abs(value) <= sys.float_info.max
+def is_no_number(value: SettingValue) -> bool:
+    """Whether ``value`` is NaN, or larger or smaller than what can be reckoned with."""
+    return isinstance(value, int | float) and value != 0 and not 1 / MAX_MAGNITUDE <= abs(value) <= MAX_MAGNITUDE
 
 
 def unresolved_parent(name: str, path: str, line: int) -> tuple[Setting, Note]:

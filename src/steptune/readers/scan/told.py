@@ -13,6 +13,7 @@ from typing import final
 from steptune.core.paste import DeviceClaim, Setting
 from steptune.core.profile import Origin
 from steptune.readers.config.scalars import parse_scalar
+from steptune.readers.config.settings import make_setting
 from steptune.readers.lines import NumberedLine
 from steptune.readers.scan.devices import read_devices
 from steptune.readers.values import parse_number, whole_count
@@ -47,13 +48,7 @@ class Told:
         """Return every other fact as a setting."""
         known = {"gpu", "gpus", "gpu_memory_gib", *framework_names}
         return tuple(
-            Setting(
-                key=key,
-                value=parse_scalar(text),
-                text=text,
-                layer="override",
-                origin=Origin(path=self.path, line=line, key=key),
-            )
+            make_setting(key=key, value=parse_scalar(text), text=text, layer="override", path=self.path, line=line)
             for key, text, line in self.facts
             if key not in known
         )
