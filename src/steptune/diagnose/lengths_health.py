@@ -35,7 +35,10 @@ def length_growth(job: Job) -> Finding | None:
         return None
     values = whole_steps(series)
     first, last = ends(values)
-    title = f"Answers grow, {first:.0f} to {last:.0f} tokens (means of the first and last third): step times grow with them, compare per 1,000 tokens"
+    title = (
+        f"Answers grow, {first:.0f} to {last:.0f} tokens (first and last third): step times grow with them, "
+        f"compare per 1,000 tokens"
+    )
     fact = Evidence(text=f"{series.key} {values[-1]:g}", origin=origin_of(series))
     return health_finding("length_growth", title, (fact,), Severity.INFO)
 

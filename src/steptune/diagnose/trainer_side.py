@@ -15,7 +15,7 @@ from steptune.diagnose.job import Job
 from steptune.diagnose.trainer_bound import BOUND_FRAC, LEVERS
 
 MAX_UNTIMED_FRAC = 0.2
-"""Part of the step outside both sides, above which neither is called the longer: the rest might belong to either. Prior."""
+"""Part of the step outside both sides, above which neither is called the longer: the rest may be of either. Prior."""
 
 
 def trainer_side(job: Job, step_s: float | None, threshold: float) -> Cause | None:
