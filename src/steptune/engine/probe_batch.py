@@ -25,7 +25,9 @@ def typical_rows(job: JobSpec) -> list[Row]:
     runs once per width in a packed micro-batch, and with more rows its neighbours were of one width (7 % too cheap).
     """
     tokenizer, workload = MathTokenizer(), job.workload
-    problems = (train_problem(workload.seed, index, workload.levels) for index in range(job.algorithm.rollouts_per_step))
+    problems = (
+        train_problem(workload.seed, index, workload.levels) for index in range(job.algorithm.rollouts_per_step)
+    )
     lengths = (
         (len(tokenizer.encode_prompt(p.text)), len(tokenizer.encode_completion(p.demonstration))) for p in problems
     )
