@@ -496,3 +496,72 @@ def test_an_unknown_framework_is_told_the_names_to_look_for(oom_paste: Any) -> N
     assert finding.code == "oom/engine_start"
     assert any("gpu_memory_utilization" in remedy.text for remedy in finding.remedies)
     assert not any(remedy.lines for remedy in finding.remedies)
+
+
+@pytest.mark.parametrize(
+    ("framework", "frames", "key"),
+    [
+        (
+            "slime",
+            ["ray::MegatronTrainRayActor.train()", "compute_log_probs(logits.clone(), tokens, group)"],
+            "log-probs-ch",
+        ),
+        ("nemo_rl", ["MegatronPolicyWorker.train", "DistributedLogprob.forward -> _log_softmax"], "chunk"),
+        ("nemo_rl", ["get_next_token_logprobs_from_logits (model_utils.py:1383)"], "chunk"),
+        (None, ["sum_exp = vocab_parallel_logits.exp().sum(-1)"], "chunk"),
+    ],
+)
+def test_logits_inside_the_loss_are_treated_in_the_frameworks_own_keys(
+    framework: str | None, frames: list[str], key: str, oom_paste: Any
+) -> None:
+    text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 58.15 GiB."
+    finding = only(memory_findings(oom_paste(text, frames=frames, framework=framework)))
+    assert finding.code == "oom/logits"
+    said = "\n".join(part for remedy in finding.remedies for part in (remedy.text, *remedy.lines))
+    assert key in said, said
+
+
+@pytest.mark.parametrize(
+    ("framework", "frame"),
+    [
+        ("verl", "ray::WorkerDict.critic_update_critic() (pid=7, ip=10.0.0.1)"),
+        ("skyrl", "ray::FSDPPolicyWorkerBase.ppo_train()"),
+        ("trl", 'File "/x/transformers/trainer.py", line 3675, in training_step'),
+    ],
+)
+def test_an_update_named_as_a_whole_leaves_the_phase_open_and_gets_the_trainers_remedies(
+    framework: str, frame: str, oom_paste: Any
+) -> None:
+    finding = only(memory_findings(oom_paste("torch.OutOfMemoryError: CUDA out of memory.", frames=[frame])))
+    assert finding.code == "oom/unknown"
+    assert "in a training update" in finding.title
+    assert any("micro batch" in remedy.text for remedy in finding.remedies)
+    inner = [frame, 'File "/x/strategy.py", line 9, in backward']
+    text = "torch.OutOfMemoryError: CUDA out of memory."
+    assert only(memory_findings(oom_paste(text, frames=inner, framework=framework))).code == "oom/backward"
+
+
+@pytest.mark.parametrize("frame", ["-> fsdp_strategy.backward -> torch.autograd", "self.strategy.backward(loss)"])
+def test_a_shortened_call_chain_names_the_backward_pass(frame: str, oom_paste: Any) -> None:
+    told = "torch.OutOfMemoryError: Tried to allocate 6.10 GiB. GPU 1 has 80.00 GiB total capacity, 2.50 GiB free."
+    finding = only(memory_findings(oom_paste(told, frames=["ray::Worker.ppo_train() ->", frame], framework="skyrl")))
+    assert finding.code == "oom/backward"
+    assert "6.10 GiB needed, 2.50 GiB free" in finding.title
+    assert any("80.00 GiB" in fact.text for fact in finding.evidence[1:])
+
+
+@pytest.mark.parametrize(
+    ("framework", "settings", "line"),
+    [
+        ("openrlhf", {"micro_train_batch_size": 4, "zero_stage": 2}, "--adam_offload"),
+        ("trl", {"per_device_train_batch_size": 4, "gradient_checkpointing": False}, "gradient_checkpointing"),
+        ("slime", {"micro-batch-size": 4, "recompute-granularity": "selective"}, "--recompute-granularity full"),
+    ],
+)
+def test_an_open_phase_still_gets_the_trainers_keys_under_a_condition(
+    framework: str, settings: dict[str, Any], line: str, oom_paste: Any
+) -> None:
+    finding = advised(oom_paste, (), framework, settings)
+    assert finding.code == "oom/unknown"
+    assert any(line in said for said in lines(finding)), lines(finding)
+    assert all(remedy.text.startswith("If training ran out") for remedy in finding.remedies if remedy.lines)

@@ -17,7 +17,7 @@ from steptune.memory.remedies import remedies, uses_sleep
 from steptune.memory.settings import View, view_of
 from steptune.memory.table import not_monotone_finding
 
-LOGIT_PHASES = ("logits", "logprob", "backward", "forward")
+LOGIT_PHASES = ("logits", "logprob", "backward", "forward", "update")
 """Phases in which logits of a whole micro batch stand in memory."""
 
 PHASE_WORDS = {
@@ -26,6 +26,7 @@ PHASE_WORDS = {
     "logprob": "while log-probs were computed",
     "logits": "in the loss, on the logits",
     "forward": "in a forward pass of the trained model",
+    "update": "in a training update (the text does not say whether in its forward or backward pass or the optimizer)",
     "backward": "in the backward pass",
     "optimizer": "in the optimizer step",
     "refit": "while weights were sent to the engine",
@@ -41,6 +42,9 @@ PHASE_WORDS = {
 
 ENGINE_KEYS = ("vllm.num_engines", "generator.inference_engine.num_engines", "rollout-num-engines")
 """How many engines there are, by framework."""
+
+CODE_OF = {"update": "unknown"}
+"""Phases whose finding has another code: an update that is named as a whole leaves the phase inside it open."""
 
 MAYBE_KILLED = "A process was killed; too little host memory is the most frequent cause, the text does not prove it"
 """Signal 9 is what the kernel sends when memory runs out, and what a person or a scheduler sends too."""
@@ -75,7 +79,7 @@ def _failure_finding(failure: Failure, view: View, history: tuple[Evidence, ...]
     used = _node(figures)
     title = f"{title}: {used}" if used else title
     return Finding(
-        code=f"oom/{failure.phase}",
+        code=f"oom/{CODE_OF.get(failure.phase, failure.phase)}",
         kind=FindingKind.MEMORY,
         severity=Severity.FAULT if is_sure else Severity.WARNING,
         title=title,

@@ -36,6 +36,8 @@ _NODE = re.compile(r"was running was (\d+(?:\.\d+)?)(?: ?GB / (\d+(?:\.\d+)?) ?G
 """Ray's statement of a node's memory; a wrapped line may lose the second number."""
 _RETOLD = re.compile(rf"{_SIZE} free (?:of|out of) (\d+(?:\.\d+)?)")
 """How people shorten the message: ``12.44 GiB free of 79.19``."""
+_RETOLD_TOTAL = re.compile(rf"{_SIZE} total(?: capacity)?[,;] (?:of which )?{_SIZE} (?:is )?free")
+"""The other order: ``95.00 GiB total capacity, 3.97 GiB free``."""
 
 
 @final
@@ -117,6 +119,7 @@ def _allocator_figures(flat: str) -> Figures:
     total = _NEW_TOTAL.search(flat)
     if total is None and (retold := _RETOLD.search(flat)) is not None:
         return Figures(needed_gib=needed, free_gib=_gib(retold[1], retold[2]), capacity_gib=float(retold[3]))
+    total = total or _RETOLD_TOTAL.search(flat)
     others = [_gib(*match.groups()) for match in _NEW_OTHERS.finditer(flat)]
     has_own = _NEW_MINE.search(flat) is not None
     return Figures(

@@ -15,7 +15,7 @@ from steptune.stats.trend import MIN_POINTS, rises
 LATE_STEPS = 10
 """Steps that fitted, from which a failure in training is a matter of one long sample or of growth, not of size."""
 
-LENGTH_PHASES = ("logits", "logprob", "forward", "backward", "rollout", "refit", "wake_up")
+LENGTH_PHASES = ("logits", "logprob", "forward", "update", "backward", "rollout", "refit", "wake_up")
 """Phases whose memory follows the longest sample or what is left of earlier steps."""
 
 HOST_SERIES = "cpu_memory_gib"

@@ -32,7 +32,7 @@ def remedies(failure: Failure, view: View) -> tuple[Remedy, ...]:
         if lines is None or (lines and set(lines) <= {line for remedy in chosen for line in remedy.lines}):
             continue
         remedy = Remedy(
-            text=f"{rule.text}{_in_words(rule, view)}",
+            text=f"{_condition(rule, failure)}{rule.text}{_in_words(rule, view)}",
             lines=lines,
             keeps_algorithm=rule.keeps_algorithm,
             source=rule.source,
@@ -48,6 +48,11 @@ def _applies(rule: RemedyRule, failure: Failure) -> bool:
     figures = failure.best.figures
     share = (figures.others_gib or 0.0) / figures.capacity_gib if figures.capacity_gib else 0.0
     return share >= OTHERS_FRAC or not rule.needs_others
+
+
+def _condition(rule: RemedyRule, failure: Failure) -> str:
+    """What must hold for the advice where the phase is open: advice with keys here is for the trainer's side."""
+    return "If training ran out: " if failure.phase == "unknown" and rule.keys else ""
 
 
 def uses_sleep(view: View, words: str = "") -> bool:
