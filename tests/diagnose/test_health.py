@@ -149,3 +149,23 @@ def test_the_level_of_cut_answers_is_quoted_with_its_range() -> None:
     sign = signs(series("clipped_frac", 0.6, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0))["truncation"]
     assert sign.title.startswith("100 % of the answers")
     assert any("60 % to 100 % over n=10 steps" in fact.text for fact in sign.evidence)
+
+
+@pytest.mark.parametrize(
+    ("key", "is_sick"),
+    [
+        ("critic/vf_loss", True),
+        ("critic/grad_norm", True),
+        ("train/value_loss", True),
+        ("critic/values/mean", True),
+        ("loss/mean", True),
+        ("val/loss", False),
+        ("eval_loss", False),
+        ("completions/mean_terminated_length", False),
+        ("critic/vf_explained_var", False),
+    ],
+)
+def test_nan_of_any_trained_part_is_told_and_of_held_out_or_side_metrics_is_not(key: str, is_sick: bool) -> None:
+    found = signs(series(key, math.nan), series("reward", 0.3))
+    assert ("nan" in found) is is_sick
+    assert not is_sick or key in found["nan"].title

@@ -71,6 +71,29 @@ def test_names_that_mislead_are_explained_where_they_stand() -> None:
     assert "renamed_metric" not in found(paste(framework="slime", series=(series("exposed_generation", 1.0),)))
 
 
+@pytest.mark.parametrize(
+    ("seconds", "is_told"),
+    [
+        ((29.2, 244.4), True),
+        ((4.0, 31.0, 4.2, 30.0, 4.1, 33.0), True),
+        ((32.0, 29.1, 25.0, 26.2, 30.3, 28.8), False),
+        ((18.3, 88.0, 98.1, 162.1, 137.0, 120.0, 141.0, 110.0, 99.0, 150.0, 131.0, 1263.0), False),
+        ((30.6,), False),
+    ],
+)
+def test_the_oddity_of_trls_step_time_is_told_only_where_the_steps_are_of_two_kinds(
+    seconds: tuple[float, ...], is_told: bool
+) -> None:
+    given = paste(framework="trl", series=(series("step_time", *seconds),))
+    assert ("renamed_metric" in found(given)) is is_told
+
+
+def test_an_old_name_is_told_only_beside_the_new_one() -> None:
+    old, new = series("completion_length", 100.0), series("completions/mean_length", 100.0)
+    assert "renamed_metric" not in found(paste(framework="trl", series=(old,)))
+    assert "renamed_metric" in found(paste(framework="trl", series=(old, new)))
+
+
 def test_timers_that_add_up_to_more_than_the_step() -> None:
     over = found(paste(step({"rollout": 80.0, "train": 30.0}, step_s=100.0)))["arithmetic"]
     assert over.evidence

@@ -13,8 +13,8 @@ def claims(given: Paste) -> dict[str, Finding]:
     return found
 
 
-def test_nothing_read_says_so_and_nothing_else() -> None:
-    assert list(claims(paste(framework=None, num_steps_seen=0))) == ["no_data"]
+def test_nothing_read_says_so_and_that_nothing_is_timed() -> None:
+    assert list(claims(paste(framework=None, num_steps_seen=0))) == ["no_data", "no_timing"]
 
 
 def test_a_configuration_alone_has_no_timing_and_says_what_prints_it() -> None:
@@ -54,6 +54,13 @@ def test_a_rollout_timer_alone_is_partial_timing() -> None:
 def test_whole_steps_without_phases_are_partial_timing() -> None:
     whole = step({"rollout": 1.0}).model_copy(update={"roles": ()})
     assert "Only whole steps are timed" in claims(paste(whole))["partial_timing"].title
+
+
+def test_a_role_whose_phases_are_not_timed_is_no_timing_of_phases() -> None:
+    timed = step({"rollout": 1.0})
+    bare = timed.model_copy(update={"roles": tuple(r.model_copy(update={"phases": ()}) for r in timed.roles)})
+    assert "partial_timing" in claims(paste(bare))
+    assert switch_on(paste(bare))
 
 
 def test_one_step() -> None:

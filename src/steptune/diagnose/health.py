@@ -4,11 +4,13 @@ The surprise: a reward can look alive while nothing is learnt (all samples of a 
 effective sample size can hide answers that never end. So each sign is looked at alone.
 """
 
+import re
 from collections.abc import Callable, Sequence
 
 from steptune.core.finding import Evidence, Finding, Severity
 from steptune.core.paste import Series
 from steptune.diagnose.completion import low_completion, truncation
+from steptune.diagnose.divergence import divergence
 from steptune.diagnose.job import Job, origin_of
 from steptune.diagnose.lengths_health import entropy_collapse, length_growth
 from steptune.diagnose.reward_health import dead_reward, reward_drop
@@ -16,6 +18,11 @@ from steptune.diagnose.vitals import health_finding
 
 VITAL = ("loss", "grad_norm", "entropy", "reward", "kl_ref", "mismatch_k3", "step_time")
 """Series whose NaN means that the run is broken, not that a metric was not computed."""
+
+_TRAINED = re.compile(r"(?:^|[/_.])(?:loss|grad_norm|vpred_mean|(?:values|returns|advantages?)/(?:mean|max|min))(?:/mean)?$")
+"""Keys of what an update computes, of the policy or of a critic: NaN there spreads into weights."""
+
+_HELD_OUT = re.compile(r"(?:^|[/_.])(?:eval|val|validation|test)(?:[/_.]|$)")
 
 
 def health(job: Job) -> list[Finding]:
@@ -26,6 +33,7 @@ def health(job: Job) -> list[Finding]:
         truncation,
         low_completion,
         entropy_collapse,
+        divergence,
         length_growth,
         reward_drop,
     )
@@ -43,7 +51,7 @@ def nan(job: Job) -> Finding | None:
 
 
 def _vital(job: Job) -> Sequence[Series]:
-    return [s for s in job.paste.series if s.name in VITAL]
+    return [s for s in job.paste.series if s.name in VITAL or (_TRAINED.search(s.key) and not _HELD_OUT.search(s.key))]
 
 
 def _first_nan(series: Series) -> int | None:

@@ -28,7 +28,9 @@ def no_claims(job: Job) -> list[Finding]:
     """Return every reason to say less, the most fundamental first."""
     paste = job.paste
     if is_empty(paste):
-        return [_finding("no_data", "Nothing here could be read: no steps, no configuration, no error text")]
+        unread = _finding("no_data", "Nothing here could be read: no steps, no configuration, no error text")
+        timing = _timing(paste)
+        return [unread, timing] if timing is not None else [unread]
     found = [_framework(paste), _timing(paste), *_steps(job), _reward(job), _unresolved(paste)]
     return [finding for finding in found if finding is not None]
 
@@ -38,9 +40,14 @@ def is_empty(paste: Paste) -> bool:
     return paste.profile is None and not (paste.settings or paste.series or paste.excerpts)
 
 
+def has_phases(paste: Paste) -> bool:
+    """Return whether any part of a step is timed; a step time alone is none."""
+    return paste.profile is not None and any(role.phases for role in paste.profile.roles)
+
+
 def switch_on(paste: Paste) -> tuple[str, ...]:
     """Return the lines that would print timings, where the input has none or only a progress bar."""
-    if paste.profile is not None and paste.profile.roles:
+    if has_phases(paste):
         return ()
     return tuple(f"{s.line}  # {s.prints}" for s in switches(paste.framework or ""))
 
@@ -52,7 +59,7 @@ def _framework(paste: Paste) -> Finding | None:
 
 
 def _timing(paste: Paste) -> Finding | None:
-    if paste.profile is not None and paste.profile.roles:
+    if has_phases(paste):
         return None
     bars = [e for e in paste.excerpts if e.kind is ExcerptKind.PROGRESS]
     in_table = [row for table in tables(paste) if has_times(table) for row in table.rows]

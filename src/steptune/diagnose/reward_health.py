@@ -1,11 +1,12 @@
 """Rewards that teach nothing, and rewards that fall."""
 
 import math
-import re
 import statistics
 
 from steptune.core.finding import Evidence, Finding, Severity
 from steptune.core.paste import Series
+from steptune.diagnose.extremes import extremes
+from steptune.diagnose.flat_reward import flat_reward
 from steptune.diagnose.job import Job, origin_of
 from steptune.diagnose.vitals import RECENT, health_finding, whole_steps
 from steptune.stats.trend import rises
@@ -38,7 +39,7 @@ def dead_reward(job: Job) -> Finding | None:
                 return health_finding("dead_reward", title, (fact,), Severity.WARNING)
             title = f"Dead run: {what} in {num_steps} steps on end, so nothing is learnt; fix the reward first"
             return health_finding("dead_reward", title, (fact,), Severity.FAULT)
-    return _without_spread(job)
+    return _without_spread(job) or flat_reward(job)
 
 
 def _without_spread(job: Job) -> Finding | None:
@@ -51,7 +52,7 @@ def _without_spread(job: Job) -> Finding | None:
         ("advantages?", True, "every advantage is 0: the scores of each group are all equal"),
         ("(?:raw_)?(?:scores?|rewards?)", False, "every sample has the same score"),
     ):
-        ends = _ends(job, word)
+        ends = extremes(job, word)
         if ends is None or (has_critic and not must_be_zero):
             continue
         high, low = (series.finite()[-RECENT:] for series in ends)
@@ -64,18 +65,6 @@ def _without_spread(job: Job) -> Finding | None:
         title = f"Dead run: {what} in {len(high)} steps on end, so nothing is learnt; fix the reward first"
         return health_finding("dead_reward", title, facts, Severity.FAULT)
     return None
-
-
-def _ends(job: Job, word: str) -> tuple[Series, Series] | None:
-    """The series of the highest and of the lowest value of a metric, by their keys."""
-    found: list[Series] = []
-    for end in ("max", "min"):
-        pattern = re.compile(rf"(?:^|/){word}[/_]{end}$")
-        series = next((s for s in job.paste.series if pattern.search(s.key) and s.finite()), None)
-        if series is None:
-            return None
-        found.append(series)
-    return found[0], found[1]
 
 
 def reward_drop(job: Job) -> Finding | None:

@@ -12,6 +12,8 @@ class Misnomer(Record):
     framework: str
     """``any`` for names that several frameworks print alike."""
     key: str
+    only_when: str = ""
+    """``two_kinds`` or ``beside KEY``: what the input must show before the name misleads; empty for always."""
     meaning: str
     """What it really is: the rest of a sentence that begins with the name."""
     source: str
