@@ -24,12 +24,12 @@ FAR = {
     "kl_ref": (1.0, "the policy runs away from its reference"),
     "grad_norm": (1.0, "gradients blow up, and clipping decides the step"),
 }
-"""Smallest level that counts, and what it means. 1 nat a token is a policy that its reference hardly knows, and 1 is the
-usual clip of a gradient norm (the default of verl, NeMo RL, TRL and slime). Prior."""
+"""Smallest level that counts, and what it means. 1 nat a token is a policy that its reference hardly knows, and 1 is
+the usual clip of a gradient norm (the default of verl, NeMo RL, TRL and slime). Prior."""
 
 
 def divergence(job: Job) -> Finding | None:
-    """Find a divergence from the reference, or a gradient norm, that rises by an order of magnitude to a large level."""
+    """Find a divergence from the reference, or a gradient norm, that rises tenfold or more to a large level."""
     facts: list[Evidence] = []
     titles: list[str] = []
     for name, (far, meaning) in FAR.items():

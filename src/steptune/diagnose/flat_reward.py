@@ -5,7 +5,6 @@ group sum to 0). Together, or beside groups that are counted as flat at that sam
 """
 
 import re
-from collections.abc import Callable
 
 from steptune.core.finding import Evidence, Finding, Severity
 from steptune.core.paste import Series
@@ -32,8 +31,7 @@ def flat_reward(job: Job) -> Finding | None:
     level = recent[-1]
     if level not in BOUNDS or any(value != level for value in recent):
         return None
-    proofs: tuple[Callable[[Job, float], Series | None], ...] = (_flat_groups, _no_update)
-    other = next((series for proof in proofs if (series := proof(job, level)) is not None), None)
+    other = _flat_groups(job, level) or _no_update(job)
     return None if other is None else _finding(reward, other, len(recent))
 
 
@@ -62,9 +60,8 @@ def _flat_groups(job: Job, level: float) -> Series | None:
     return None
 
 
-def _no_update(job: Job, level: float) -> Series | None:
-    """A gradient, or a loss, of exactly 0 in every one of the last steps, at whatever level the reward is."""
-    del level
+def _no_update(job: Job) -> Series | None:
+    """A gradient, or a loss where no gradient is printed, of exactly 0 in every one of the last steps."""
     found = (job.series(name) for name in ("grad_norm", "loss"))
     first = next((series for series in found if series is not None), None)
     return first if first is not None and not any(first.finite()[-RECENT:]) else None

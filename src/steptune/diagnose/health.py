@@ -19,7 +19,9 @@ from steptune.diagnose.vitals import health_finding
 VITAL = ("loss", "grad_norm", "entropy", "reward", "kl_ref", "mismatch_k3", "step_time")
 """Series whose NaN means that the run is broken, not that a metric was not computed."""
 
-_TRAINED = re.compile(r"(?:^|[/_.])(?:loss|grad_norm|vpred_mean|(?:values|returns|advantages?)/(?:mean|max|min))(?:/mean)?$")
+_TRAINED = re.compile(
+    r"(?:^|[/_.])(?:loss|grad_norm|vpred_mean|(?:values|returns|advantages?)/(?:mean|max|min))(?:/mean)?$"
+)
 """Keys of what an update computes, of the policy or of a critic: NaN there spreads into weights."""
 
 _HELD_OUT = re.compile(r"(?:^|[/_.])(?:eval|val|validation|test)(?:[/_.]|$)")

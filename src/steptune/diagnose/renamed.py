@@ -19,6 +19,9 @@ KINDS_RATIO = 2.0
 KIND_FRAC = 0.1
 """Steps that each kind must have: a few long ones are saves, validations or a cold start."""
 
+FEW_STEPS = 4
+"""Steps below which a kind may be a single step."""
+
 
 def renamed_metrics(job: Job) -> list[Finding]:
     """Return one finding for every meaning that misleading names in the input have."""
@@ -61,7 +64,7 @@ def _is_shown(misnomer: Misnomer, job: Job, places: Mapping[str, Origin]) -> boo
 def _has_two_kinds(seconds: Sequence[float]) -> bool:
     """Whether the values fall into two groups with a gap between them."""
     held = sorted(value for value in seconds if value > 0)
-    fewest = max(1, round(KIND_FRAC * len(held)))
+    fewest = max(2, round(KIND_FRAC * len(held))) if len(held) >= FEW_STEPS else 1
     splits = range(fewest, len(held) - fewest + 1)
     return any(held[i] >= KINDS_RATIO * held[i - 1] for i in splits if 0 < i < len(held))
 
