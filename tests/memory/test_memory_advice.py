@@ -546,7 +546,7 @@ def test_a_shortened_call_chain_names_the_backward_pass(frame: str, oom_paste: A
     told = "torch.OutOfMemoryError: Tried to allocate 6.10 GiB. GPU 1 has 80.00 GiB total capacity, 2.50 GiB free."
     finding = only(memory_findings(oom_paste(told, frames=["ray::Worker.ppo_train() ->", frame], framework="skyrl")))
     assert finding.code == "oom/backward"
-    assert "6.10 GiB needed, 2.50 GiB free" in finding.title
+    assert "6.10 GiB needed, 2.50 GiB free of 80.00 GiB" in finding.title
     assert any("80.00 GiB" in fact.text for fact in finding.evidence[1:])
 
 

@@ -73,7 +73,8 @@ def _failure_finding(failure: Failure, view: View, history: tuple[Evidence, ...]
     best = failure.best
     figures = best.figures
     needs = "" if figures.needed_gib is None else f": {_gib(figures.needed_gib)} needed"
-    free = "" if figures.free_gib is None or not needs else f", {_gib(figures.free_gib)} free"
+    of = "" if figures.capacity_gib is None else f" of {_gib(figures.capacity_gib)}"
+    free = "" if figures.free_gib is None or not needs else f", {_gib(figures.free_gib)} free{of}"
     is_sure = best.meaning == "failure"
     title = f"Out of memory {PHASE_WORDS[failure.phase]}{needs}{free}" if is_sure else MAYBE_KILLED
     used = _node(figures)
