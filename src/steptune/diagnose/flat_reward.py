@@ -1,7 +1,7 @@
 """Rewards that are all equal, by what else a log prints when it prints no spread.
 
 The surprise: a mean reward of 0 is no proof (rewards of both signs cancel), and neither is a loss of 0 (advantages of a
-group sum to 0). Together, or beside groups that are counted as flat at that same reward, they are.
+group sum to 0). Both together, or groups counted as flat at that same mean, hardly come about in any other way.
 """
 
 import re
