@@ -37,7 +37,7 @@ def read_paste(paths: Sequence[Path]) -> Paste:
         ReadError: a path cannot be opened.
     """
     files = without_parents([look_at(path) for path in files_of(paths)])
-    name = winner(sum((file.votes for file in files), Votes()))
+    name = winner(sum((file.votes for file in files), Votes()), sum((file.hints for file in files), Votes()))
     steps = _read_steps(files, None if name is None else framework(name))
     return _paste(files, steps, None if name is None else framework(name))
 

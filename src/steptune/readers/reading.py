@@ -45,6 +45,10 @@ def _no_key(name: str) -> str | None:
     return None
 
 
+def _is_never(key: str) -> bool:
+    return False
+
+
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FrameworkReader:
@@ -67,6 +71,8 @@ class FrameworkReader:
     """Whether a metric key, as a metrics file spells it, is one that only this framework logs."""
     owns_setting: Callable[[str], bool]
     """Whether a dotted configuration key is one that only this framework has."""
+    shares_key: Callable[[str], bool] = field(default=_is_never)
+    """Whether a metric or configuration key is this framework's and others' too: it counts where no own one does."""
     read_steps: Callable[[Iterable[NumberedLine], str], Iterator[StepRecord]]
     """Numbered raw lines (gaps where lines were skipped) and their path become steps, one at a time."""
     to_reading: Callable[[Sequence[StepRecord], JobFacts], LogReading | None]

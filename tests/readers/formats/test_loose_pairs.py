@@ -98,3 +98,15 @@ def test_a_log_with_steps_of_its_own_is_not_read_twice(tmp_path: Path) -> None:
         tmp_path, "step:3 - timing_s/gen:1.5 - timing_s/step:40 - a/b:1\nexpected 'timing_s/step': 20.0, right?\n"
     )
     assert values(paste)["timing_s/step"] == [40.0]
+
+
+def test_pairs_in_backticks_with_the_step_named_last(tmp_path: Path) -> None:
+    text = (
+        "- `loss/avg_final_rewards = 0.125`\n- `timing/generate = 91.25s`\n- `timing/policy_train = 16.5s`\n"
+        "- `trainer/global_step = 3`\n"
+    )
+    paste = read(tmp_path, text)
+    found = {s.name: [(p.step, p.value) for p in s.points] for s in paste.series}
+    assert found["reward"] == [(3, 0.125)]
+    assert found["timing/generate"] == [(3, 91.25)]
+    assert paste.profile is None

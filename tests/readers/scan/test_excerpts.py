@@ -167,3 +167,38 @@ def test_files_that_differ_in_time_and_size_are_not_one_message() -> None:
         "-rw-r--r-- 1 user group 6676713555 Jul 31 21:24 __10_1.distcp",
     ]
     assert [(e.kind, e.text) for e in excerpts(*rows)] == [(ExcerptKind.EVENT, row) for row in rows]
+
+
+def test_calls_written_by_hand_are_context_of_the_error_below_them() -> None:
+    chain = (
+        "DTensorPolicyWorker.train",
+        "  → loss_fn → forward",
+        "  → token_logprobs   (loss_functions.py:77)",
+        "  -> strategy.backward -> torch.autograd",
+    )
+    [oom] = [e for e in excerpts(*chain, OOM) if e.kind is ExcerptKind.OOM]
+    assert oom.context == tuple(line.strip() for line in chain)
+    assert excerpts(*chain, *["other output"] * 40, OOM)[-1].context == ()
+
+
+def test_code_below_the_marks_of_a_frame_that_was_cut_out_is_context() -> None:
+    [oom] = excerpts(
+        "           ^^^^^^^^^^^^^^^", "           ~~~~~~^^^^^^^^", "    entropy = logits.softmax(-1).log()", OOM
+    )
+    assert oom.context == ("entropy = logits.softmax(-1).log()",)
+
+
+def test_an_unhandled_error_of_an_actor_is_an_error() -> None:
+    text = "Unhandled error (suppress with 'RAY_IGNORE_UNHANDLED_ERRORS=1'): ray::Worker.compute_log_prob() (pid=3, ip=10.0.0.1)"
+    [error] = excerpts(text)
+    assert (error.kind, error.text) == (ExcerptKind.ERROR, text)
+
+
+def test_a_node_low_on_memory_is_out_of_memory() -> None:
+    [oom] = excerpts("Task was killed due to the node running low on memory")
+    assert oom.kind is ExcerptKind.OOM
+
+
+def test_blanks_behind_the_heading_of_a_run_change_nothing() -> None:
+    kinds = [[e.kind for e in excerpts(f"fp8 + --enforce-eager{end}")] for end in ("", ":", ":  ", "  ")]
+    assert kinds == [[ExcerptKind.EVENT]] * 4

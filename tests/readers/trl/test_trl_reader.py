@@ -171,3 +171,9 @@ def test_a_record_whose_brace_was_not_copied_is_one() -> None:
     )
     [step] = steps_in("trl", text)
     assert (step.number, step.value("reward"), step.value("completions/mean_length")) == (5, 0.34375, 357.5)
+
+
+def test_a_record_without_braces_ends_where_other_text_begins() -> None:
+    row = "'loss': 0.25, 'grad_norm': 0.5, 'global_step/max_steps': '8/900', 'train_speed(s/it)': 21.5"
+    [step] = steps_in("trl", f"{row}\n--model ./m --plugin ${{HERE}}/p.py\n--lora_rank 8\n")
+    assert (step.number, step.value("loss"), step.value("1 / train_speed(iter/s)")) == (8, 0.25, 21.5)

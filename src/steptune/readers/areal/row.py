@@ -28,6 +28,7 @@ ROW = FrameworkReader(
     version=re.compile(r"\bareal(?:==|:\s?| version:? )v?(\d+\.\d+(?:\.\d+)?)", re.IGNORECASE),
     trace_needles=(b"areal", b"realhf"),
     traces=r"\b(?:areal|realhf)[/.](?:engine|trainer|api|utils|core|infra|scheduler|launcher|workflow|system|impl"
-    r"|experimental|dataset|reward|platforms)\b",
+    r"|experimental|dataset|reward|platforms)\b"
+    r"|\binclusionai/areal[\w.-]{0,40}:",
     fact_needles=(b"areal==", b"AReaL"),
 )

@@ -17,13 +17,16 @@ _KEY = r"[A-Za-z_][\w.@-]{0,60}(?:/[\w.@-]{1,60}){0,5}"
 _VALUE = r"[-+]?[\d.]{1,30}(?:[eE][-+]?\d{1,3})?|[-+]?nan|[-+]?inf"
 _PAIR = re.compile(
     rf"(?<![\w/.-])(?P<quote>[`'\"]?)(?P<key>{_KEY})(?P=quote)\s?[:=]\s{{0,4}}['\"]?(?P<value>{_VALUE})['\"]?"
-    rf"(?:\s?s(?:ec|econds)?)?(?=\s*(?:[,;}}\]]|$)|\s+[`'\"]?{_KEY}[`'\"]?\s?[:=])",
+    rf"(?:\s?s(?:ec|econds)?)?(?=\s*(?:[,;}}\]`]|$)|\s+[`'\"]?{_KEY}[`'\"]?\s?[:=])",
     re.IGNORECASE,
 )
 _SUMMARY = re.compile(rf"\s*wandb:\s+(?P<key>{_KEY})\s+(?P<value>{_VALUE})\s*")
 """A row of the run summary that W&B prints at the end."""
 
-_STEPS = ("step", "global_step", "training/global_step", "train/global_step")
+_STEPS = ("step", "global_step", "training/global_step", "train/global_step", "trainer/global_step")
+
+_WITH_NUMBER_LAST = 2
+"""Steps where metrics without a number are followed by a number without metrics: it is theirs."""
 
 
 def read_loose_pairs(
@@ -46,6 +49,8 @@ def read_loose_pairs(
                 if steps[-1].holds(key):
                     return []
                 steps[-1].readings[key] = Reading(key=key, value=value, text=value_text, line=number)
+    if steps[-1].is_empty() and len(steps) == _WITH_NUMBER_LAST and steps[0].number is None:
+        steps[0].number = steps[-1].number
     return [step.build() for step in steps if not step.is_empty()]
 
 

@@ -11,12 +11,13 @@ Json = dict[str, object]
 
 STEP_KEYS = (
     *("step", "_step", "global_step", "training/global_step", "train/global_step", "trainer/global_step"),
-    *("iteration", "rollout_id", "rollout/step", "train/step", "global_step/max_steps"),
+    *("iteration", "rollout_id", "rollout/step", "train/step", "global_step/max_steps", "current_steps"),
 )
-"""Names of the step counter, the surest first; the last one is ms-swift's, with the text `9/547`."""
+"""Names of the step counter, the surest first; the last two are ms-swift's, with the text `9/547`, and LLaMA-Factory's."""
 
 _BOOKKEEPING = re.compile(
     r"_?(?:timestamp|runtime|wandb\S*|step|global_step|epoch|iteration|rollout_id)"
+    r"|current_steps|total_steps|percentage"
     r"|(?:training|train|trainer|rollout)/(?:global_step|step|epoch)"
 )
 """Counters and clocks of a logger: they repeat in every record of a step and say nothing of it."""

@@ -77,7 +77,7 @@ ROW = FrameworkReader(
     ),
     traces=r"\bnemo_rl[/.](?:models|algorithms|utils|distributed|data|environments|experience)\b"
     r"|\b(?:DTensor|Megatron)PolicyWorker(?:V2)?\b|\bVllm(?:Async)?GenerationWorker\b|\bDTensorValueWorker\w*"
-    r"|\bAsyncTrajectoryCollector\b|\bexamples/run_(?:grpo|ppo|dpo|sft|rm|distillation)\w{0,40}\.py\b|/nemo-rl/",
+    r"|\bAsyncTrajectoryCollector\b|\bexamples/run_(?:grpo|ppo|dpo|sft|rm|distillation)\w{0,40}\.py\b|/nemo-rl/|\bnvidia/nemo-rl:",
     fact_needles=(b"emo-rl", b"emo_rl", b"NeMo RL", b"NeMo-RL"),
 )
 """`gen_kl_error` is KL(rollout || trainer), k3 by default (`loss_fn.reference_policy_kl_type`; NeMo RL 7ea279a)."""

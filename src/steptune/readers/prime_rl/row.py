@@ -27,8 +27,9 @@ ROW = FrameworkReader(
     step_mark="`SUCCESS Step N | Time: ...s | ...`",
     series=SERIES,
     version=re.compile(r"\bprime[-_]rl(?:==|:\s?| version:? )v?(\d+\.\d+(?:\.\d+)?)", re.IGNORECASE),
-    trace_needles=(b"prime_rl", b"uv run "),
+    trace_needles=(b"prime_rl", b"prime-rl", b"uv run "),
     traces=r"\bprime_rl[/.](?:trainer|orchestrator|inference|utils|configs|transport|entrypoints|rl)\b"
-    r"|\buv run (?:rl|orchestrator|trainer|inference) @",
+    r"|\buv run (?:rl|orchestrator|trainer|inference) @"
+    r"|\bprimeintellect/prime-rl[\w.-]{0,60}[:@]",
     fact_needles=(b"prime-rl", b"prime_rl"),
 )

@@ -33,8 +33,9 @@ FRAME_REACH = 300
 _FRAMES_COMPARED = 16
 """Latest lines of a traceback among which the same line of another rank is left out."""
 
-WITH_CONTEXT = (b"ut of memory", b"OutOfMemory", b"Traceback (most", b'  File "')
-"""Literals of lines that go on in the next ones: a wrapped out-of-memory text, the code under a frame."""
+WITH_CONTEXT = (b"ut of memory", b"OutOfMemory", b"Traceback (most", b'  File "', b"^^^")
+"""Literals of lines that go on in the next ones: a wrapped out-of-memory text, the code under a frame or under the
+marks of the one before, where the frames themselves were cut out."""
 
 LONE = (b"still in use", b"Error:", b"xception:", b"SIGKILL", b"s/it]")
 """Literals of single lines that matter wherever they stand."""
@@ -91,6 +92,11 @@ LONE_AT_EDGES = (
     b"time cost: ",
     b"time (ms)",
     b"ray::",
+    b"low on memory",
+    "→".encode(),
+    b"->",
+    b".py:",
+    b"Worker.",
     b"+",
 )
 """Literals of lines that are worth it at the beginning, where the job is set up, and at the end, where it fails:
@@ -106,7 +112,7 @@ _KINDS: tuple[tuple[ExcerptKind, re.Pattern[str]], ...] = (
     (
         ExcerptKind.OOM,
         re.compile(
-            r"ut of memory|OutOfMemory|return OOM|annot allocate memory|\boom[-_ ]?kill|Killed process|MemoryError"
+            r"ut of memory|OutOfMemory|running low on memory|return OOM|annot allocate memory|\boom[-_ ]?kill|Killed process|MemoryError"
             r"|would exceed allowed memory|No available memory for the cache|less than desired GPU memory"
             r"|emory pressure|Free at OOM"
         ),
@@ -124,7 +130,7 @@ _KINDS: tuple[tuple[ExcerptKind, re.Pattern[str]], ...] = (
         ExcerptKind.ERROR,
         re.compile(
             r"^\W*(?:\w+\.){0,8}\w*(?:Error|Exception)\b|\bERROR\b|\bCRITICAL\b"
-            r"|died unexpectedly|SIGKILL|SIGSEGV|collective operation timeout|^Killed\b"
+            r"|Unhandled error\b.*\bray::|died unexpectedly|SIGKILL|SIGSEGV|collective operation timeout|^Killed\b"
             r"|(?:exit|return)(?:ed with)?[ _]?(?:code|status)\s{0,4}\W{0,4}(?:137|-9)\b"
         ),
     ),
@@ -138,7 +144,7 @@ _KINDS: tuple[tuple[ExcerptKind, re.Pattern[str]], ...] = (
             r"^\s*export \w+=|os\.environ\[|[Ss]av(?:ed|ing) (?:model )?checkpoint|\.distcp\b|[Ll]oaded checkpoint"
             r"|time cost: [\d.]+s|time \(ms\) \|"
             # the heading of one run among several: `fp8+--router-policy cache_aware`
-            r"|^[A-Za-z][\w.]{0,40}(?: ?\+ ?(?:--)?[A-Za-z][\w.-]{0,40}(?:[ =][\w.-]{1,40})?){1,4}:?$"
+            r"|^[A-Za-z][\w.]{0,40}(?: ?\+ ?(?:--)?[A-Za-z][\w.-]{0,40}(?:[ =][\w.-]{1,40})?){1,4}:?\s*$"
         ),
     ),
 )
@@ -146,6 +152,16 @@ _KINDS: tuple[tuple[ExcerptKind, re.Pattern[str]], ...] = (
 
 _TRACEBACK = "Traceback (most recent call last)"
 _FRAME = re.compile(r'^\s*File "[^"]+", line \d+|\bray::')
+_CHAIN = re.compile(
+    r"^\s{0,12}(?:→|->|=>) ?[A-Za-z_][\w.]*|^\s{0,12}[A-Z]\w*Worker\w*\.[a-z_]\w*(?:\(\))?\s*$"
+    r"|^\s{0,12}[A-Za-z_][\w.]*\s+\([\w./-]+\.py:\d+"
+)
+"""A call of a chain that somebody wrote by hand: `→ get_logprobs   (model_utils.py:1383)`."""
+
+CHAIN_REACH = 12
+"""Lines back from an error that such a chain may be away: an arrow further up is of something else."""
+
+_CARETS = re.compile(r"[~^\s]*\^{3}[~^\s]*")
 _PASSING = re.compile(r"\bin (?:_wrapped)?_call_impl\s*$")
 """Frames of `torch.nn.Module` that stand between any two modules and tell nothing."""
 
@@ -174,6 +190,8 @@ class ExcerptCollector:
     path: str
     _kept: dict[tuple[ExcerptKind, str], _Kept] = field(default_factory=dict[tuple[ExcerptKind, str], _Kept])
     _frames: deque[tuple[int, str]] = field(default_factory=lambda: deque[tuple[int, str]](maxlen=FRAMES_KEPT))
+    _last_frame_line: int = 0
+    """Number of the last line of a traceback: a frame, its code, or marks under it."""
     _open: tuple[int, tuple[ExcerptKind, str]] | None = None
     """Line of the last out-of-memory text, which may go on, and its key."""
 
@@ -206,7 +224,7 @@ class ExcerptCollector:
         is_start = text.lstrip().startswith(_TRACEBACK)
         if is_start:
             self._frames.clear()
-        if _FRAME.search(text):
+        if _FRAME.search(text) or _CHAIN.search(text):
             if not _PASSING.search(text):
                 self._add_frame(number, text)
             return True
@@ -214,12 +232,14 @@ class ExcerptCollector:
         return is_start or text.startswith("    ")
 
     def _take_code(self, number: int, text: str) -> None:
-        """The line of code under a frame."""
-        if self._frames and self._frames[-1][0] == number - 1 and text.startswith("    "):
+        """The line of code under a frame, or under the marks of a frame that was cut out."""
+        if _CARETS.fullmatch(text):
+            self._last_frame_line = number
+        elif self._last_frame_line == number - 1 and text.startswith("    "):
             self._add_frame(number, text)
 
     def _add_frame(self, number: int, text: str) -> None:
-        line = text.strip()[:MAX_TEXT]
+        line, self._last_frame_line = text.strip()[:MAX_TEXT], number
         if line not in (other for _, other in islice(reversed(self._frames), _FRAMES_COMPARED)):
             self._frames.append((number, line))
 
@@ -256,7 +276,8 @@ class ExcerptCollector:
         return True
 
     def _context(self, number: int) -> tuple[str, ...]:
-        return tuple(text for line, text in self._frames if 0 <= number - line <= FRAME_REACH)
+        near = ((line, text) for line, text in self._frames if 0 <= number - line <= FRAME_REACH)
+        return tuple(text for line, text in near if number - line <= CHAIN_REACH or not _CHAIN.match(text))
 
     def _origin(self, number: int, kind: ExcerptKind) -> Origin:
         return Origin(path=self.path, line=number, key=kind.value)

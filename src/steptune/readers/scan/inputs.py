@@ -14,9 +14,10 @@ from steptune.readers.metrics.kinds import MetricsReader, metrics_reader
 from steptune.readers.scan.config_of import config_of, is_read_elsewhere
 from steptune.readers.scan.devices import read_devices
 from steptune.readers.scan.head import head_lines
+from steptune.readers.scan.phase_table import row_names
 from steptune.readers.scan.table_rows import read_table_rows
 from steptune.readers.scan.told import Told, read_told
-from steptune.readers.scan.votes import Votes, file_votes, key_votes, setting_votes
+from steptune.readers.scan.votes import Votes, file_votes, key_votes, setting_votes, shared_votes, table_votes
 
 _LEVEL = re.compile(r"(?:\[?(?:INFO|DEBUG|WARNING|ERROR|CRITICAL)\b|\(?EngineCore|  warnings\.warn)")
 """Beginning of a log message, which never holds a setting but can look like one: `INFO: 10.0.0.1 - "POST ...`."""
@@ -33,6 +34,8 @@ class InputFile:
     path: Path
     metrics: MetricsReader | None
     votes: Votes
+    hints: Votes = field(default_factory=Votes)
+    """Votes of what frameworks share: they count where nothing else votes."""
     config: ConfigReading = field(default_factory=ConfigReading)
     devices: DeviceClaim | None = None
     told: Told
@@ -49,20 +52,23 @@ def look_at(path: Path) -> InputFile:
     """
     name, reader = str(path), metrics_reader(path)
     if reader is not None:
-        keys = (key for row in islice(reader(path), ROWS_LOOKED_AT) for key in row.values)
-        return InputFile(path=path, metrics=reader, votes=key_votes(keys), told=Told(facts=(), path=name))
+        keys = [key for row in islice(reader(path), ROWS_LOOKED_AT) for key in row.values]
+        votes, hints = key_votes(keys), shared_votes(keys)
+        return InputFile(path=path, metrics=reader, votes=votes, hints=hints, told=Told(facts=(), path=name))
     lines = head_lines(path)
     config = config_of(path, [line for line in lines if not _LEVEL.match(line[1])])
     told = read_told(lines, name)
+    table_lines = tuple(line for line in lines if line[1].lstrip().startswith(("|", "│", "┃")))
     return InputFile(
         path=path,
         metrics=None,
-        votes=file_votes(path) + setting_votes(config.settings),
+        votes=file_votes(path) + setting_votes(config.settings) + table_votes(row_names(table_lines)),
+        hints=shared_votes(setting.key for setting in config.settings),
         config=config,
         devices=_merged([told.devices(), read_devices(lines, name)]),
         told=told,
         table_rows=read_table_rows(lines, name),
-        table_lines=tuple(line for line in lines if line[1].lstrip().startswith(("|", "│", "┃"))),
+        table_lines=table_lines,
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable
+from heapq import merge
 from dataclasses import dataclass, field
 from typing import final
 
@@ -14,6 +15,13 @@ RECENT_STEPS = 512
 """Steps kept from the end: more than any mean, trend or interval here needs; about 10 MB."""
 
 
+_THIN = 3
+"""Readings up to which a step is one that only a bar tells of: they have room of their own, or the hundred bars between
+two records of metrics would push these out."""
+
+_Numbered = tuple[int, StepRecord]
+
+
 @final
 @dataclass(kw_only=True, slots=True)
 class StepKeeper:
@@ -21,19 +29,24 @@ class StepKeeper:
 
     num_seen: int = 0
     _first: list[StepRecord] = field(default_factory=list[StepRecord])
-    _recent: deque[StepRecord] = field(default_factory=lambda: deque[StepRecord](maxlen=RECENT_STEPS))
+    _recent: deque[_Numbered] = field(default_factory=lambda: deque[_Numbered](maxlen=RECENT_STEPS))
+    _thin: deque[_Numbered] = field(default_factory=lambda: deque[_Numbered](maxlen=RECENT_STEPS))
 
     def take(self, records: Iterable[StepRecord]) -> None:
         """Run through ``records``."""
         for record in records:
             self.num_seen += 1
-            (self._first if len(self._first) < FIRST_STEPS else self._recent).append(record)
+            if len(self._first) < FIRST_STEPS:
+                self._first.append(record)
+            else:
+                (self._thin if len(record.readings) <= _THIN else self._recent).append((self.num_seen, record))
 
     def kept(self) -> list[StepRecord]:
         """Return what is held, in order."""
-        return [*self._first, *self._recent]
+        both = merge(self._recent, self._thin, key=lambda numbered: numbered[0])
+        return [*self._first, *(record for _, record in both)]
 
     @property
     def num_left_out(self) -> int:
         """Steps that were seen and let go."""
-        return self.num_seen - len(self._first) - len(self._recent)
+        return self.num_seen - len(self._first) - len(self._recent) - len(self._thin)

@@ -59,6 +59,6 @@ def _observed(
     for number, raw in lines:
         text = clean(raw)
         excerpts.take(number, text)
-        sleep.take(number, text)
+        sleep.take(number, raw)
         facts.take(raw)
         yield number, raw

@@ -5,7 +5,7 @@ own unit, or by the heading of their column. A table without a row for the whole
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from steptune.readers.formats.durations import parse_duration_s
 from steptune.readers.formats.tables import table_cells
@@ -14,6 +14,7 @@ from steptune.readers.step import Reading, StepBuilder, StepRecord
 from steptune.readers.values import parse_number
 
 _SECONDS_HEADING = re.compile(r"\((?:s|sec|secs|seconds)\)|\bseconds?\b|\btiming_s\b|^s$", re.IGNORECASE)
+_REMARK = re.compile(r"\s*[(\[][^()\[\]]{0,80}[)\]]\s*$")
 
 
 def read_phase_table(
@@ -29,12 +30,22 @@ def read_phase_table(
         cells = table_cells(text) if "|" in text or "│" in text else []
         if len(cells) < 2:
             continue
-        key = timer_key(cells[0])
+        key = timer_key(_name(cells[0]))
         if key is None:
             heading = cells
         elif not step.holds(key) and (reading := _seconds(key, cells, heading, number)):
             step.readings[key] = reading
     return None if step.is_empty() else step.build()
+
+
+def row_names(lines: Iterable[NumberedLine]) -> Iterator[str]:
+    """Yield what the rows of all tables among clean lines are called."""
+    return (_name(cells[0]) for _, text in lines if len(cells := table_cells(text)) > 1)
+
+
+def _name(cell: str) -> str:
+    """A name without the remark in brackets after it: `gen (vLLM, TP 2)`."""
+    return _REMARK.sub("", cell).strip(" `*")
 
 
 def _seconds(key: str, cells: Sequence[str], heading: Sequence[str], line: int) -> Reading | None:

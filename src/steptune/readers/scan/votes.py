@@ -31,6 +31,9 @@ FAR_BYTES = 1 << 23
 MAX_TRACE_VOTES = 4
 """Votes that names in tracebacks give at most: less than a configuration of more settings, which says what was run."""
 
+WEAK = 2
+"""Votes of lines and keys up to which the names in tracebacks count beside them."""
+
 MAX_KEYS = 2000
 """Different metric keys of a text that are looked at; verl logs about 120."""
 
@@ -40,18 +43,20 @@ Votes = Counter[str]
 """Votes by framework name."""
 
 
-def winner(votes: Votes) -> str | None:
-    """Return the name with most votes, the earlier row of the table at a tie; None without votes."""
+def winner(votes: Votes, hints: Votes | None = None) -> str | None:
+    """Return the name with most votes, the earlier row of the table at a tie; without votes that with most hints."""
     best = max((row.name for row in every_framework()), key=lambda name: votes[name], default=None)
-    return best if best is not None and votes[best] > 0 else None
+    if best is not None and votes[best] > 0:
+        return best
+    return None if hints is None else winner(hints)
 
 
 def file_votes(path: Path) -> Votes:
-    """Votes of the lines of a text file and of the keys near its beginning; without any, of names in tracebacks."""
+    """Votes of the lines of a text file and of the keys near its beginning; with few, also of names in tracebacks."""
     votes, passed, told = Votes(), 0, dict[str, str]()
     for chunk in read_chunks(path, chunk_bytes=LOOK_BYTES):
         votes += _mark_votes(chunk)
-        if not votes and chunk.is_edge:
+        if votes.total() <= WEAK and chunk.is_edge:
             told |= _names(chunk)
         if passed == 0:
             votes += key_votes(_keys(chunk.text.decode("utf-8", errors="replace")))
@@ -59,7 +64,9 @@ def file_votes(path: Path) -> Votes:
         most = max(votes.values(), default=0)
         if most >= ENOUGH or (most and passed > FAR_BYTES):
             break
-    return votes or Votes({name: min(count, MAX_TRACE_VOTES) for name, count in Votes(told.values()).items()})
+    if votes.total() > WEAK:
+        return votes
+    return votes + Votes({name: min(count, MAX_TRACE_VOTES) for name, count in Votes(told.values()).items()})
 
 
 def key_votes(keys: Iterable[str]) -> Votes:
@@ -72,6 +79,18 @@ def setting_votes(settings: Iterable[Setting]) -> Votes:
     """One vote for each configuration key that only one framework has."""
     distinct = list(dict.fromkeys(setting.key for setting in settings))
     return _capped({row.name: sum(map(row.owns_setting, distinct)) for row in every_framework()})
+
+
+def table_votes(names: Iterable[str]) -> Votes:
+    """One vote for each name in the first column of a table that is a timer of one framework only."""
+    owners = ([row.name for row in every_framework() if row.table_key(name) is not None] for name in {*names})
+    return Votes(found[0] for found in owners if len(found) == 1)
+
+
+def shared_votes(keys: Iterable[str]) -> Votes:
+    """One vote for each key that a framework shares with others."""
+    distinct = list(islice(dict.fromkeys(keys), MAX_KEYS))
+    return _capped({row.name: sum(map(row.shares_key, distinct)) for row in every_framework()})
 
 
 def _mark_votes(chunk: Chunk) -> Votes:

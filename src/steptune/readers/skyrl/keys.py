@@ -11,6 +11,7 @@ SERIES: Mapping[str, Gauge] = {
     STEP_KEY: Gauge(name="step_time"),
     "reward/avg_raw_reward": Gauge(name="reward"),
     "reward/avg_final_rewards": Gauge(name="reward"),
+    "loss/avg_final_rewards": Gauge(name="reward"),
     "policy/policy_entropy": Gauge(name="entropy"),
     "generate/avg_num_tokens": Gauge(name="completion_mean"),
     "policy/response_length": Gauge(name="completion_mean"),

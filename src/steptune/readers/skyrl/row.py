@@ -6,7 +6,7 @@ from steptune.readers.formats.table_names import timer_named
 from steptune.readers.reading import FrameworkReader
 from steptune.readers.skyrl.keys import SERIES, STEP_KEY
 from steptune.readers.skyrl.profile import TIMER_KEYS, to_reading
-from steptune.readers.skyrl.steps import is_mark, read_steps
+from steptune.readers.skyrl.steps import PHASES, is_mark, read_steps
 
 _OWN_KEY = re.compile(
     r"timing/(?:step$|generate$|policy_train|critic_train|train_critic_and_policy|fwd_logprobs_values_reward|sync_weights"
@@ -18,7 +18,7 @@ _OWN_SETTING = re.compile(
     r"trainer\.(?:placement\.|algorithm\.|policy\.|ref\.|fully_async\.|micro_train_batch_size_per_gpu"
     r"|micro_forward_batch_size_per_gpu|policy_mini_batch_size|train_batch_size|max_tokens_per_microbatch|eval_before_train)"
     r"|generator\.(?:inference_engine\.|sampling_params\.|n_samples_per_prompt|num_inference_engines|step_wise)"
-    r"|environment\.(?:env_class|skyrl_gym\.)"
+    r"|environment\.(?:env_class|skyrl_gym\.)|micro_(?:train|forward)_batch_size_per_gpu$|policy_mini_batch_size$"
 )
 
 ROW = FrameworkReader(
@@ -43,9 +43,10 @@ ROW = FrameworkReader(
     series=SERIES,
     table_key=lambda name: timer_named(name, step_key=STEP_KEY, keys=TIMER_KEYS, prefix="timing/"),
     version=re.compile(r"\bskyrl(?:[-_]train)?(?:==|:\s?| version:? )v?(\d+\.\d+(?:\.\d+)?)", re.IGNORECASE),
-    trace_needles=(b"skyrl", b"WorkerBase", b"VLLMInferenceEngine"),
+    trace_needles=(b"skyrl", b"WorkerBase", b"VLLMInferenceEngine", b"inished"),
     traces=r"\bskyrl(?:_train|_gym|_agent|[/.](?:train|backends|tinker))\b[/.]"
     r"|\(skyrl_entrypoint pid=|\bskyrl_entrypoint\("
-    r"|\b(?:FSDP|Megatron|DeepSpeed)(?:Policy|Ref|Critic)WorkerBase\b|\bAsyncVLLMInferenceEngine\b",
+    r"|\b(?:FSDP|Megatron|DeepSpeed)(?:Policy|Ref|Critic)WorkerBase\b|\bAsyncVLLMInferenceEngine\b"
+    r"|\bnovaskyai/skyrl[\w.-]{0,40}:|\b[Ff]inished:? '(?:" + "|".join(PHASES) + r")'",
     fact_needles=(b"skyrl",),
 )

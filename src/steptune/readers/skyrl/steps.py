@@ -39,7 +39,7 @@ _MEAN_STEP = re.compile(r"`?timing/step`?\**\s*=\s*\**(?P<value>\d[\w :.]*\d?[hm
 _MARK = re.compile(
     r"skyrl[._]|SKYRL_|'timing/(?:step|generate|policy_train|fwd_logprobs_values_reward)'|^\W*timing/step\W*="
 )
-_PHASES = {
+PHASES = (
     "generate",
     "policy_train",
     "critic_train",
@@ -54,7 +54,7 @@ _PHASES = {
     "eval",
     "wait_for_generation_buffer",
     "run_training",
-}
+)
 """Timers by name: what a Markdown table may list."""
 
 _ROUNDING_S = 0.011
@@ -159,7 +159,7 @@ def _table_row(line: Line) -> list[Reading | Dropped]:
     """Read ``| `save_checkpoints` (n=3) | 2m31s | 0.5% |``; what follows the name is a remark."""
     cells = table_cells(line.text)
     name = cells[0].split(" ")[0].strip("`") if len(cells) > 1 else ""
-    return _seconds(name, cells[1], line) if name in _PHASES else []
+    return _seconds(name, cells[1], line) if name in PHASES else []
 
 
 def _seconds(name: str, text: str, line: Line) -> list[Reading | Dropped]:

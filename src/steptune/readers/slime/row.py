@@ -39,6 +39,7 @@ ROW = FrameworkReader(
     trace_needles=(b"slime", b"miles", b"TrainRayActor", b"SGLangEngine pid="),
     traces=r"\b(?:slime|miles)[/.](?:backends|ray|rollout|utils|router|observability)\b"
     r"|\b(?:slime|miles)_plugins[/.]|\b(?:Megatron|FSDP)TrainRayActor\b|\(SGLangEngine pid="
+    r"|\b(?:slimerl|radixark)/(?:slime|miles)[\w.-]{0,40}:"
     r"|\bslime[\w.-]{0,20}/train(?:_async)?\.py\b",
     fact_needles=(b"slime==", b"miles==", b"train_async.py"),
 )

@@ -45,6 +45,7 @@ SERIES: Mapping[str, Gauge] = {
     "sampling/sampling_logp_difference/mean": Gauge(name="mismatch_mean_abs"),
     "sampling/importance_sampling_ratio/mean": Gauge(name="is_ratio_mean"),
     "learning_rate": Gauge(name="lr"),
+    "lr": Gauge(name="lr"),
 }
 
 _PROFILING = re.compile(r"(?:train/)?profiling/Time taken: \w+\.(?P<name>.+)")

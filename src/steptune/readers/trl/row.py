@@ -17,9 +17,14 @@ _OWN_KEY = re.compile(
 _OWN_SETTING = re.compile(
     r"per_device_(?:train|eval)_batch_size|num_generations|steps_per_generation|generation_batch_size|vllm_mode"
     r"|vllm_(?:gpu_memory_utilization|tensor_parallel_size|enable_sleep_mode|max_model_length|importance_sampling_\w+)"
-    r"|use_vllm|gradient_accumulation_steps|max_completion_length|max_prompt_length|scale_rewards|reward_funcs"
-    r"|fast_inference|max_lora_rank|load_in_4bit|unsloth_\w+|env\.UNSLOTH_\w+|env\.ACCELERATE_\w+"
+    r"|use_vllm|max_completion_length|scale_rewards|reward_funcs"
+    r"|fast_inference|max_lora_rank|load_in_4bit|unsloth_\w+|env\.UNSLOTH_\w+"
 )
+_SHARED_KEY = re.compile(
+    r"max_prompt_length|gradient_accumulation_steps|env\.ACCELERATE_\w+"
+    r"|(?:train/)?(?:token_acc|grad_norm|learning_rate|train_speed\((?:iter/s|s/it)\)|loss|percentage)"
+)
+"""What Hugging Face's trainer names for every method and what other frameworks took over."""
 
 ROW = FrameworkReader(
     name="trl",
@@ -35,6 +40,7 @@ ROW = FrameworkReader(
     is_mark=is_mark,
     owns_key=lambda key: _OWN_KEY.match(key) is not None,
     owns_setting=lambda key: _OWN_SETTING.fullmatch(key) is not None,
+    shares_key=lambda key: _SHARED_KEY.fullmatch(key) is not None,
     read_steps=read_steps,
     to_reading=to_reading,
     step_mark="`{'loss': ..., 'step_time': ...}`, or DeepSpeed's `time (ms) | fwd: ...` beside the progress bar",

@@ -26,6 +26,9 @@ from steptune.readers.trl.swift import mean_step, stated_number
 _DICT = re.compile(
     r"^\s{0,8}['\"]loss['\"]: |\{['\"](?:loss|reward|num_tokens|completion_length|completions/|rewards/)"
 )
+_PAIR_PART = re.compile(r"['\"]\s*:|^\s*[\w.+-]*['\"]?\s*[,}]|^\s*[\d.eE+-]+\s*$")
+"""What a row holds that goes on with a record whose opening brace was not copied."""
+
 _MARK = re.compile(
     r"Step\s*[\t|]\s*Training Loss\s*[\t|].*reward"
     r"|\{(?P<q>['\"])loss(?P=q): ['\"]?[-+\d.e]+['\"]?, (?P=q)(?:grad_nor|reward)"
@@ -94,6 +97,8 @@ class _Reader:
         if start is not None:
             yield from self._close_dict()
             self.open_dict = DictText.of(line, start.start())
+        elif self.open_dict is not None and "{" not in self.open_dict.text and not _PAIR_PART.search(line.text):
+            yield from self._close_dict()
         elif self.open_dict is not None:
             self.open_dict.add(line)
         if self.open_dict is not None and self.open_dict.is_closed:

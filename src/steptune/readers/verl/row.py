@@ -19,6 +19,8 @@ _OWN_SETTING = re.compile(
     r"|trainer\.(?:n_gpus_per_node|nnodes|test_freq|critic_warmup|total_epochs|val_before_train)$"
     r"|critic\.(?:model|optim)\.|reward_model\.(?:reward_manager|enable)"
     r"|worker\.(?:actor|rollout|ref|reward)\.|ppo_(?:mini|micro)_batch_size|ulysses_sequence_parallel_size"
+    r"|(?:ppo|log_prob)_max_token_len_per_gpu$|log_prob_(?:micro_batch_size|use_dynamic_bsz)|use_dynamic_bsz$"
+    r"|free_cache_engine$|use_remove_padding$|filter_overlong_prompts$"
 )
 """`worker.` is the spelling of EasyR1, a fork; short names without their section are how people quote settings."""
 
@@ -93,6 +95,7 @@ ROW = FrameworkReader(
     trace_needles=(b"verl", b"WorkerDict", b"AgentLoopWorker", b"TaskRunner", b"(FullyAsync", b"ActorRolloutRef"),
     traces=r"\bverl[/.](?:workers|trainer|utils|models|single_controller|third_party|experimental|protocol|tools|interactions)\b"
     r"|\bWorkerDict\b|\(AgentLoopWorker pid=|\bAgentLoopWorker\.generate_sequences|\bmain_ppo\.TaskRunner\b"
+    r"|\b[\w-]{1,40}/verl[\w.-]{0,20}:[\w.]"
     r"|\(TaskRunner pid=|\bray::TaskRunner\b|\(FullyAsync(?:Rollouter|Trainer) pid=|\bActorRolloutRefWorker\b",
     fact_needles=(b"verl", b"VERL", b"FullyAsync", b"OneStepOff", b"trainer_mode", b"_policy"),
 )

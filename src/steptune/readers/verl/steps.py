@@ -39,6 +39,9 @@ _TAIL = re.compile(r"[\w@./+()-]*(?::\s*[\w.+()-]*)?\s*")
 _KEY_HEAD = re.compile(r"[a-z_]+/[\w@./-]*:?")
 """The start of a key at the end of a row."""
 
+_KEY_START = re.compile(r"[a-z_]{1,24}")
+"""The start of a key's first part at the end of a row that holds other metrics."""
+
 _ENOUGH_INSIDE = 2
 """Whole metrics inside a line from which on it is one of verl's although it begins inside a key."""
 
@@ -162,7 +165,8 @@ def _is_metrics(text: str) -> bool:
     *inner, last = others
     is_whole = _GROUP.match(first) is not None and _METRIC.fullmatch(first) is not None
     is_rest = _TAIL.fullmatch(first) is not None and len(inner) >= _ENOUGH_INSIDE and any(map(_GROUP.match, inner))
-    ends = _METRIC.fullmatch(last) is not None or (bool(inner) and _KEY_HEAD.fullmatch(last) is not None)
+    is_open = len(inner) >= _ENOUGH_INSIDE and _KEY_START.fullmatch(last) is not None
+    ends = _METRIC.fullmatch(last) is not None or (bool(inner) and _KEY_HEAD.fullmatch(last) is not None) or is_open
     return (is_whole or is_rest) and ends and all(map(_METRIC.fullmatch, inner))
 
 

@@ -136,6 +136,10 @@ UNREMARKABLE_KEYS = ("timing_s/start_profile", "timing_s/stop_profile", STEP_KEY
 """Timers that need no word when they are not booked."""
 
 
+_OTHER_NAMES = {"ref_log_prob": "ref", "log_prob": "old_log_prob", "generate": "gen", "generation": "gen"}
+"""Timers that people call by the worker's method."""
+
+
 def timers_of(schedule: Schedule) -> Sequence[Timer]:
     """Return the meaning of every timer under ``schedule``; others are never added up, they may be nested."""
     return _TIMERS[schedule]
@@ -145,5 +149,5 @@ def table_key(name: str) -> str | None:
     """Return the timer that a hand-made table calls ``name``: `update_actor`, `timing_s/gen`, `step`, `total`."""
     if name.lower() in ("step", "total", "step time", STEP_KEY):
         return STEP_KEY
-    key = f"timing_s/{name.removeprefix('timing_s/')}"
+    key = f"timing_s/{_OTHER_NAMES.get(name, name).removeprefix('timing_s/')}"
     return key if any(timer.key == key for timers in _TIMERS.values() for timer in timers) else None
