@@ -130,8 +130,8 @@ def test_lines_that_only_look_like_metrics_are_none() -> None:
 
 def test_a_first_row_that_ends_in_the_first_letters_of_a_key_is_one_of_metrics() -> None:
     whole = (
-        "critic/returns/max:2.47486 - critic/returns/min:-1.62 - response_length/mean:93.4375 - response_length/max:128.0"
-        " - timing_s/gen:5.4587 - timing_s/step:30.03 - perf/throughput:619.46"
+        "critic/returns/max:2.47486 - critic/returns/min:-1.62 - response_length/mean:93.4375 - "
+        "response_length/max:128.0 - timing_s/gen:5.4587 - timing_s/step:30.03 - perf/throughput:619.46"
     )
     at = whole.index("response_length/max")
     for cut in (at + 1, at + 8):

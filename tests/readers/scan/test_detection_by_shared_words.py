@@ -62,7 +62,8 @@ def test_a_preference_run_counts_its_steps_by_another_name(tmp_path: Path) -> No
 
 def test_a_remark_behind_a_timer_in_a_table_is_no_part_of_its_name(tmp_path: Path) -> None:
     path = tmp_path / "post.md"
-    rows = "| gen (vLLM, TP 2) | 20 s |\n| ref_log_prob | 5 s |\n| update_actor [FSDP] | 30 s |\n| **Total** | **~60s** |\n"
+    rows = "| gen (vLLM, TP 2) | 20 s |\n| ref_log_prob | 5 s |\n| update_actor [FSDP] | 30 s |\n"
+    rows += "| **Total** | **~60s** |\n"
     path.write_text("verl:\n\n| phase | time |\n|--|--|\n" + rows)
     profile = read_paste([path]).profile
     assert profile is not None

@@ -189,7 +189,7 @@ def test_code_below_the_marks_of_a_frame_that_was_cut_out_is_context() -> None:
 
 
 def test_an_unhandled_error_of_an_actor_is_an_error() -> None:
-    text = "Unhandled error (suppress with 'RAY_IGNORE_UNHANDLED_ERRORS=1'): ray::Worker.compute_log_prob() (pid=3, ip=10.0.0.1)"
+    text = "Unhandled error (suppress with 'RAY_IGNORE_UNHANDLED_ERRORS=1'): ray::Worker.compute_log_prob() (pid=3)"
     [error] = excerpts(text)
     assert (error.kind, error.text) == (ExcerptKind.ERROR, text)
 

@@ -13,7 +13,7 @@ STEP_KEYS = (
     *("step", "_step", "global_step", "training/global_step", "train/global_step", "trainer/global_step"),
     *("iteration", "rollout_id", "rollout/step", "train/step", "global_step/max_steps", "current_steps"),
 )
-"""Names of the step counter, the surest first; the last two are ms-swift's, with the text `9/547`, and LLaMA-Factory's."""
+"""Names of the step counter, the surest first; then ms-swift's, with the text `9/547`, and LLaMA-Factory's."""
 
 _BOOKKEEPING = re.compile(
     r"_?(?:timestamp|runtime|wandb\S*|step|global_step|epoch|iteration|rollout_id)"

@@ -112,7 +112,8 @@ _KINDS: tuple[tuple[ExcerptKind, re.Pattern[str]], ...] = (
     (
         ExcerptKind.OOM,
         re.compile(
-            r"ut of memory|OutOfMemory|running low on memory|return OOM|annot allocate memory|\boom[-_ ]?kill|Killed process|MemoryError"
+            r"ut of memory|OutOfMemory|running low on memory|return OOM"
+            r"|annot allocate memory|\boom[-_ ]?kill|Killed process|MemoryError"
             r"|would exceed allowed memory|No available memory for the cache|less than desired GPU memory"
             r"|emory pressure|Free at OOM"
         ),

@@ -2,8 +2,8 @@
 
 from collections import deque
 from collections.abc import Iterable
-from heapq import merge
 from dataclasses import dataclass, field
+from heapq import merge
 from typing import final
 
 from steptune.readers.step import StepRecord
