@@ -295,3 +295,20 @@ def test_validation_inside_the_step() -> None:
     given = paste(step({"rollout": 50, "train": 30, "validate": 20}), settings=settings(trainer__test_freq=5))
     fires(KIND.VALIDATION_BOUND, given, share=0.2, ceiling_s=80.0)
     assert cause(KIND.VALIDATION_BOUND, paste(step({"rollout": 50, "train": 30, "validate": 2}))) is None
+
+
+@pytest.mark.parametrize(
+    ("busy", "share"),
+    [
+        ({"rollout": 30, "old_logprob": 80, "ref_logprob": 80, "train": 90}, 250 / 280),  # the update is no 40 % alone
+        ({"rollout": 35, "old_logprob": 15, "ref_logprob": 20, "train": 30}, 65 / 100),  # nor here, where rollout leads
+        ({"rollout": 10, "old_logprob": 20, "train": 70}, 70 / 100),  # the update leads alone
+    ],
+)
+def test_passes_that_are_the_longer_side_together_are_trainer_bound(busy: dict[str, float], share: float) -> None:
+    step_s = sum(busy.values())
+    fires(KIND.TRAINER_BOUND, paste(step(busy)), share=share, ceiling_s=step_s * (1 - share))
+
+
+def test_a_rollout_that_is_longer_than_all_passes_is_not_trainer_bound() -> None:
+    assert cause(KIND.TRAINER_BOUND, paste(step({"rollout": 60, "old_logprob": 15, "train": 30}))) is None

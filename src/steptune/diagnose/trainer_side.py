@@ -24,7 +24,8 @@ def trainer_side(job: Job, step_s: float | None, threshold: float) -> Cause | No
     if profile is None or step_s is None or profile.schedule != "sync":
         return None
     trainer_s, rollout_s = busy_s(profile, *TRAINER_SIDE), cost_s(profile, *ROLLOUT_SIDE)
-    if not cost_s(profile, Phase.TRAIN) < rollout_s < trainer_s <= step_s or trainer_s < BOUND_FRAC * step_s:
+    leads_alone = cost_s(profile, Phase.TRAIN) >= max(rollout_s, BOUND_FRAC * step_s)
+    if leads_alone or not rollout_s < trainer_s <= step_s or trainer_s < BOUND_FRAC * step_s:
         return None
     if step_s - trainer_s - rollout_s > MAX_UNTIMED_FRAC * step_s:
         return None
