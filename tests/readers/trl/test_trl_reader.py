@@ -177,3 +177,12 @@ def test_a_record_without_braces_ends_where_other_text_begins() -> None:
     row = "'loss': 0.25, 'grad_norm': 0.5, 'global_step/max_steps': '8/900', 'train_speed(s/it)': 21.5"
     [step] = steps_in("trl", f"{row}\n--model ./m --plugin ${{HERE}}/p.py\n--lora_rank 8\n")
     assert (step.number, step.value("loss"), step.value("1 / train_speed(iter/s)")) == (8, 0.25, 21.5)
+
+
+def test_a_mean_since_the_beginning_is_a_step_time_from_five_steps_on() -> None:
+    row = "{{'loss': 0.25, 'grad_norm': 0.5, 'global_step/max_steps': '{}/900', 'train_speed(iter/s)': 0.05}}\n"
+    assert to_reading(list(steps_in("trl", row.format(4))), JobFacts(version=None, trainer=None, settings={})) is None
+    reading = to_reading(list(steps_in("trl", row.format(5))), JobFacts(version=None, trainer=None, settings={}))
+    assert reading is not None
+    assert reading.profile.step_time.value == pytest.approx(20.0)
+    assert (reading.profile.step_time.source, reading.profile.roles) == (Source.DERIVED, ())

@@ -17,7 +17,7 @@ from statistics import median
 
 from steptune.core.estimate import Estimate, Source
 from steptune.core.phase import Phase, Role
-from steptune.readers.average import MIN_STEPS_KEPT
+from steptune.readers.average import MIN_STEPS_KEPT, WARMUP_STEPS
 from steptune.readers.facts import JobFacts
 from steptune.readers.formats.mean_step import MeanStep, WorkKeys, read_mean_step
 from steptune.readers.reading import LogReading
@@ -25,12 +25,18 @@ from steptune.readers.step import StepRecord
 from steptune.readers.timers import Timer
 from steptune.readers.trl.elapsed import ELAPSED_KEY
 from steptune.readers.trl.keys import BACKWARD_KEY, BAR_KEY, FORWARD_KEY, SERIES, STEP_KEY
+from steptune.readers.trl.swift import MEAN_STEP_KEY
 
 _BAR_NOTE = (
     "step time is the progress bar's average of recent steps: with several optimizer steps per generation it mixes "
     "steps that generate with steps that do not"
 )
 _ELAPSED_NOTE = "step time is the median over spans of steps of what the progress bar says has elapsed"
+_RUN_NOTE = "step time is the mean since the run began, loading and warm-up included"
+
+MIN_RUN_STEPS = WARMUP_STEPS + MIN_STEPS_KEPT
+"""Steps that a mean since the beginning must be of: fewer are warm-up for the most part."""
+
 _STEP_NOTE = (
     "TRL's `step_time` leaves out optimizer step, data loading and checkpoints; with steps_per_generation above "
     "gradient_accumulation_steps it is long where a step generates and short elsewhere: average whole cycles"
@@ -88,8 +94,10 @@ def to_reading(records: Sequence[StepRecord], facts: JobFacts) -> LogReading | N
 def _whole_steps(records: Sequence[StepRecord], facts: JobFacts) -> LogReading | None:
     """Return a profile without roles: the median of the spans."""
     spans_s = [value for record in records if (value := record.value(ELAPSED_KEY)) is not None]
-    if len(spans_s) < MIN_STEPS_KEPT or any(record.has_broken(ELAPSED_KEY) for record in records):
+    if any(record.has_broken(ELAPSED_KEY) for record in records):
         return None
+    if len(spans_s) < MIN_STEPS_KEPT:
+        return _run_so_far(records, facts)
     meaning = MeanStep(
         framework="trl",
         step_key=ELAPSED_KEY,
@@ -105,3 +113,22 @@ def _whole_steps(records: Sequence[StepRecord], facts: JobFacts) -> LogReading |
         return None
     step_time = Estimate(value=median(spans_s), unit="s", source=Source.DERIVED, n=len(spans_s), note=_ELAPSED_NOTE)
     return LogReading(profile=reading.profile.model_copy(update={"step_time": step_time}), notes=reading.notes)
+
+
+def _run_so_far(records: Sequence[StepRecord], facts: JobFacts) -> LogReading | None:
+    """Return a profile without roles: the mean step since the run began, as the last record of enough steps states."""
+    stated = [record for record in records if record.value(MEAN_STEP_KEY) is not None]
+    last = max(stated, key=lambda record: record.number or 0, default=None)
+    if last is None or (last.number or 0) < MIN_RUN_STEPS:
+        return None
+    meaning = MeanStep(
+        framework="trl",
+        step_key=MEAN_STEP_KEY,
+        step_note=_RUN_NOTE,
+        timers=(),
+        clock=(),
+        schedule="sync",
+        series=SERIES,
+        work=_WORK,
+    )
+    return read_mean_step([last], facts, meaning)
