@@ -46,6 +46,11 @@ def test_a_progress_bar_is_partial_timing() -> None:
     assert "no_timing" not in found
 
 
+@pytest.mark.parametrize("key", ["timing/generate", "perf/train_time"])
+def test_a_timer_of_a_phase_without_its_step_is_partial_timing(key: str) -> None:
+    assert "partial_timing" in claims(paste(framework="skyrl", series=(series(key, 667.3), series("reward", 0.1))))
+
+
 def test_a_rollout_timer_alone_is_partial_timing() -> None:
     given = paste(framework="slime", series=(series("perf/rollout_time", 371.2), series("reward", 0.1)))
     assert "partial_timing" in claims(given)

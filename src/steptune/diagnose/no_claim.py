@@ -3,6 +3,7 @@
 Every absence is a finding of its own, so that silence is never read as "nothing is wrong".
 """
 
+import re
 from collections.abc import Sequence
 
 from steptune.core.finding import Evidence, Finding, FindingKind, Remedy, Severity
@@ -64,7 +65,9 @@ def _timing(paste: Paste) -> Finding | None:
     bars = [e for e in paste.excerpts if e.kind is ExcerptKind.PROGRESS]
     in_table = [row for table in tables(paste) if has_times(table) for row in table.rows]
     partial = (
-        bars or in_table or [s for s in paste.series if s.name in ("step_time", "rollout_time") or "time" in s.name]
+        bars
+        or in_table
+        or [s for s in paste.series if s.name in ("step_time", "rollout_time") or re.search(r"time|timing", s.name)]
     )
     lines = tuple(s.line for s in switches(paste.framework or ""))
     remedy = (Remedy(text="print the timers of the phases, then paste ten steps", lines=lines),) if lines else ()
