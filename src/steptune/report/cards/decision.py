@@ -120,7 +120,7 @@ def break_even(view: SessionView, decision: Decision) -> Cell:
         derived(
             decision.break_even_step,
             "steps",
-            note=f"of the tuned job, in {'device' if _counts_devices(view) else 'wall'} time; pays for the stages",
+            note=f"of the tuned job, in {'device' if _counts_devices(view) else 'wall'} time",
         )
     )
 
