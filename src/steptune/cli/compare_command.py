@@ -5,6 +5,7 @@ from pathlib import Path
 
 from steptune.cli.answer import comparison
 from steptune.cli.input_files import check_stdin, input_files, split_list
+from steptune.cli.page_place import check_page
 from steptune.cli.show import EXIT_FINE, EXIT_FOUND, presentable, print_plain, print_text, write_page
 from steptune.core.comparison import SpeedVerdict
 
@@ -18,6 +19,7 @@ def run(args: argparse.Namespace) -> int:
     names_a, names_b = split_list(args.a), split_list(args.b)
     check_stdin(names_a + names_b)
     with input_files(names_a) as paths_a, input_files(names_b) as paths_b:
+        check_page(args.html, names_a + names_b, paths_a + paths_b)
         found = presentable(comparison(paths_a, paths_b))
     name_a, name_b = redact_text(args.a), redact_text(args.b)
     if args.html:

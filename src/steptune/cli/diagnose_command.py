@@ -5,6 +5,7 @@ from pathlib import Path
 
 from steptune.cli.answer import answer
 from steptune.cli.input_files import input_files
+from steptune.cli.page_place import check_page
 from steptune.cli.show import EXIT_FINE, EXIT_FOUND, presentable, print_plain, print_text, write_page
 from steptune.core.finding import Diagnosis, FindingKind, Severity
 
@@ -19,6 +20,7 @@ ONLY = {
 def run(args: argparse.Namespace) -> int:
     """Print the answer; exit 3 when a fault is among what is shown."""
     with input_files(args.files) as paths:
+        check_page(args.html, args.files, paths)
         diagnosis = presentable(answer(paths))
     if args.only:
         diagnosis = only(diagnosis, args.only)

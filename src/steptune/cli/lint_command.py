@@ -5,6 +5,7 @@ import argparse
 from steptune.cli.answer import lint_only
 from steptune.cli.diagnose_command import write
 from steptune.cli.input_files import input_files
+from steptune.cli.page_place import check_page
 from steptune.cli.show import EXIT_FINE, EXIT_FOUND, presentable
 from steptune.core.finding import Severity
 
@@ -12,6 +13,7 @@ from steptune.core.finding import Severity
 def run(args: argparse.Namespace) -> int:
     """Print the findings of the configuration rules; exit 3 when one is a fault."""
     with input_files(args.files) as paths:
+        check_page(args.html, args.files, paths)
         diagnosis = presentable(lint_only(paths))
     write(diagnosis, args)
     return EXIT_FOUND if any(f.severity is Severity.FAULT for f in diagnosis.findings) else EXIT_FINE

@@ -9,7 +9,7 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
-from typing import Protocol, cast
+from typing import NoReturn, Protocol, cast
 
 FILES_HELP = "log, metrics, launch script or config of one job; a folder stands for its files, `-` for standard input"
 """What the commands that answer from files take; none of them sends anything anywhere."""
@@ -26,26 +26,40 @@ class Command(Protocol):
         ...
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that complains without repeating a secret that was typed."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(_without_secrets(message))
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     args = build_parser().parse_args(argv)
     command = cast("Command", importlib.import_module(f"steptune.cli.{args.command}_command"))
+    from steptune.cli.page_place import WrongCallError
     from steptune.core.errors import StepTuneError
 
     try:
         return command.run(args)
     except StepTuneError as error:
-        print(f"steptune: {error}", file=sys.stderr)
-        return 1
+        print(f"steptune: {_without_secrets(str(error))}", file=sys.stderr)
+        return 2 if isinstance(error, WrongCallError) else 1
     except KeyboardInterrupt:
         hint = "; go on with `steptune tune --resume RUN`" if args.command == "tune" else ""
         print(f"steptune: interrupted{hint}", file=sys.stderr)
         return 130
 
 
+def _without_secrets(text: str) -> str:
+    from steptune.report.redact import redact_text
+
+    return redact_text(text)
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser with every command and flag."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="steptune",
         description="Faster RL post-training steps, with the evidence that training stayed inside your limits",
     )

@@ -1,7 +1,8 @@
 """Secrets out of what is shown: nobody posts an API key in an issue because our report quoted their script.
 
-Two passes. The first finds secrets by their shape (``hf_...``), by the name beside them (``WANDB_API_KEY=...``) and
-by the key of a setting; the second replaces them wherever they stand, so a secret quoted without its name goes too.
+Two passes. The first finds secrets by their shape (``hf_...``), by the name beside them (``WANDB_API_KEY=...``), by
+the key of a setting and by looking random next to a word like key (`redact_likely`); the second replaces them wherever
+they stand, so a secret quoted without its name goes too.
 Surprise: names stay, values go, and a text that is redacted already does not change again.
 """
 
@@ -13,6 +14,7 @@ from pydantic import BaseModel
 
 from steptune.core.comparison import SettingDifference
 from steptune.core.paste import Setting
+from steptune.report.redact_likely import hide_likely, likely_secrets, likely_values
 from steptune.report.strings import all_strings, map_strings
 
 REDACTED = "[redacted]"
@@ -83,7 +85,7 @@ def redact_text(text: str) -> str:
     text = SHAPES.sub(REDACTED, text)
     for pattern in _NAMED_ANYHOW:
         text = pattern.sub(_without_value, text)
-    return text
+    return hide_likely(text, REDACTED)
 
 
 def redact(record: RecordT) -> RecordT:
@@ -132,6 +134,7 @@ def _secrets(record: BaseModel) -> Iterator[str]:
         for pattern in _NAMED_ANYHOW:
             values = (_core(match["value"]) for match in pattern.finditer(text) if _is_secret(match))
             yield from (value for value in values if len(value) >= MIN_SECRET)
+        yield from likely_secrets(text)
     yield from _secret_settings(record)
 
 
@@ -139,10 +142,10 @@ def _secret_settings(record: BaseModel) -> list[str]:
     found: list[str] = []
 
     def note(held: BaseModel) -> BaseModel:
-        if isinstance(held, Setting) and _is_secret_value(held.key, held.text):
-            found.append(_core(held.text))
+        if isinstance(held, Setting):
+            found.extend(_values(held.key, held.text))
         if isinstance(held, SettingDifference):
-            found.extend(str(v) for v in (held.a, held.b) if _is_secret_value(held.key, str(v)))
+            found.extend(value for side in (held.a, held.b) for value in _values(held.key, str(side)))
         return held
 
     map_strings(record, lambda text: text, note)
@@ -153,11 +156,18 @@ def _blanked(record: BaseModel) -> BaseModel:
     """Return a setting without its secret value, whatever its type: a key of digits only is a number to a reader."""
     if isinstance(record, Setting) and _is_secret_value(record.key, record.text):
         return record.model_copy(update={"value": REDACTED, "text": REDACTED})
-    if isinstance(record, SettingDifference) and is_secret_key(record.key):
+    if isinstance(record, SettingDifference):
         hidden = {side: REDACTED for side in ("a", "b") if _is_secret_value(record.key, str(getattr(record, side)))}
         return record.model_copy(update=hidden)
     return record
 
 
+def _values(key: str, text: str) -> list[str]:
+    core = _core(text)
+    if is_secret_key(key):
+        return [core] if core and not _HARMLESS.fullmatch(core) else []
+    return likely_values(key, core)
+
+
 def _is_secret_value(key: str, text: str) -> bool:
-    return is_secret_key(key) and not _HARMLESS.fullmatch(_core(text)) and bool(_core(text))
+    return _core(text) in _values(key, text)
