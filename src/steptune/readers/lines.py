@@ -36,6 +36,8 @@ class Line:
     """Columns it took on the screen, Ray prefix included: what a terminal wraps by."""
     may_be_cut: bool
     """Whether the input ends here in a way that may have cut the last value short."""
+    is_ended: bool = True
+    """Whether a line end came after it: only the last line of the input may lack one."""
 
 
 def clean(raw: str) -> str:
@@ -88,4 +90,4 @@ def clean_lines(raw_lines: Iterable[NumberedLine]) -> Iterator[Line]:
         held = Line(number=number, text=_without_prefixes(shown), width=len(shown), may_be_cut=False)
     if held is not None:
         # A last line is whole only if it ended and is too short to be one row of a wrapped paste.
-        yield replace(held, may_be_cut=not ended or held.width >= MIN_WRAP_COLUMNS)
+        yield replace(held, may_be_cut=not ended or held.width >= MIN_WRAP_COLUMNS, is_ended=ended)

@@ -18,6 +18,7 @@ from steptune.readers.step import StepRecord
 from steptune.readers.timers import serial_roles
 from steptune.readers.values import whole_count
 from steptune.readers.verl.devices import rollout_devices, rollout_replicas, trainer_devices
+from steptune.readers.verl.left_out import notes_on_untimed
 from steptune.readers.verl.timers import (
     GENERATE_ASYNC_KEY,
     ROLLOUTER_ACTIVE_KEY,
@@ -52,8 +53,9 @@ def to_reading(records: Sequence[StepRecord], facts: JobFacts) -> LogReading | N
     settings = dict(facts.settings) | ({} if cycle is None else {_CYCLE_KEY: cycle})
     profile = with_missing(_profile(kept, facts, schedule).model_copy(update={"settings": settings}))
     known = [*UNREMARKABLE_KEYS, *(timer.key for timer in timers)]
-    notes = (*notes_on(kept, profile, timer_prefix="timing_s/", known=known), *_rollouter_notes(profile, schedule))
-    return LogReading(profile=profile, notes=notes)
+    notes = notes_on(kept, profile, timer_prefix="timing_s/", known=known)
+    left_out = [note for note in notes_on_untimed(possible) if note not in notes]
+    return LogReading(profile=profile, notes=(*notes, *left_out, *_rollouter_notes(profile, schedule)))
 
 
 def _profile(kept: KeptSteps, facts: JobFacts, schedule: Schedule) -> Profile:

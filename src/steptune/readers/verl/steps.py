@@ -17,6 +17,7 @@ from typing import final
 from steptune.readers.lines import MIN_WRAP_COLUMNS, Line, NumberedLine, clean_lines
 from steptune.readers.step import Dropped, Reading, StepBuilder, StepRecord
 from steptune.readers.values import parse_number
+from steptune.readers.verl.screen_edge import ScreenEdge
 from steptune.readers.verl.tree import MARK, TreeLines, step_head
 
 _STEP = re.compile(r"(?:^|(?<=[\s\])>|]))step:(\d{1,12})(?=\s|$)")
@@ -62,8 +63,11 @@ def read_steps(raw_lines: Iterable[NumberedLine], path: str) -> Iterator[StepRec
     """Yield steps in order, including those that hold no timing."""
     reader = _Reader(path=path)
     for line in clean_lines(raw_lines):
-        yield from reader.feed(line)
-    yield from reader.end()
+        for step in reader.feed(line):
+            yield from reader.edge.take(step)
+    for step in reader.end():
+        yield from reader.edge.take(step)
+    yield from reader.edge.end()
 
 
 @final
@@ -76,6 +80,8 @@ class _OpenLine:
     """Start of every physical row inside `text`, and its line number."""
     last_row_width: int
     may_be_cut: bool
+    is_ended: bool
+    """Whether a line end came after its last row."""
 
     def line_at(self, offset: int) -> int:
         """Line number of the character at ``offset``."""
@@ -91,6 +97,7 @@ class _Reader:
     step: StepBuilder = field(init=False)
     open_line: _OpenLine | None = None
     tree: TreeLines | None = None
+    edge: ScreenEdge = field(default_factory=ScreenEdge)
 
     def __post_init__(self) -> None:
         self.step = StepBuilder(path=self.path)
@@ -134,7 +141,16 @@ class _Reader:
 
     def _close_line(self) -> Iterator[StepRecord]:
         line, self.open_line = self.open_line, None
-        return self._take([] if line is None else _metrics(line))
+        return self._take([] if line is None else self._metrics(line))
+
+    def _metrics(self, line: _OpenLine) -> Iterator[Reading | Dropped]:
+        """The metrics of a line, the edge of the screen told where the last one may be cut."""
+        found = list(_metrics(line))
+        if len(line.rows) == 1:
+            self.edge.saw(line.last_row_width)
+        if found and isinstance(last := found[-1], Reading) and _is_doubtful(line):
+            self.edge.doubt(last.line, last.key, width=line.last_row_width, text=line.text)
+        return iter(found)
 
     def _take(self, metrics: Iterable[Reading | Dropped]) -> Iterator[StepRecord]:
         for found in metrics:
@@ -148,7 +164,13 @@ class _Reader:
 
 
 def _opened(line: Line, text: str) -> _OpenLine:
-    return _OpenLine(text=text, rows=[(0, line.number)], last_row_width=line.width, may_be_cut=line.may_be_cut)
+    return _OpenLine(
+        text=text,
+        rows=[(0, line.number)],
+        last_row_width=line.width,
+        may_be_cut=line.may_be_cut,
+        is_ended=line.is_ended,
+    )
 
 
 def _is_metrics(text: str) -> bool:
@@ -207,6 +229,7 @@ def _join(opened: _OpenLine, line: Line) -> None:
     opened.text += text
     opened.last_row_width = line.width
     opened.may_be_cut = opened.may_be_cut or line.may_be_cut
+    opened.is_ended = line.is_ended
 
 
 def _metrics(opened: _OpenLine) -> Iterator[Reading | Dropped]:
@@ -243,13 +266,30 @@ def _metric(key: str, text: str, line: int, *, is_cut: bool) -> Reading | Droppe
 
 
 def _ends_early(opened: _OpenLine) -> bool:
-    """Whether the last value may be cut: the input ends, or verl would have printed more.
+    """Whether the last value counts as cut by itself: the input ends in it, or a wrapped line ends in a full row."""
+    if _is_doubtful(opened):
+        return False
+    return opened.may_be_cut or (len(opened.rows) > 1 and _lacks_end(opened))
+
+
+def _is_doubtful(opened: _OpenLine) -> bool:
+    """Whether only the widths of other rows tell if the last value is cut: one row with a line end of its own.
+
+    The last row of the input is among them only if it comes as far as `timing_s/step`: pastes end anywhere.
+    """
+    if len(opened.rows) > 1 or not opened.is_ended or not _lacks_end(opened):
+        return False
+    return not opened.may_be_cut or " - timing_s/step:" in opened.text
+
+
+def _lacks_end(opened: _OpenLine) -> bool:
+    """Whether a row may be full and verl would have printed more in it.
 
     After the timings come per-token times and throughput; a full row of a step line that ends without
-    `timing_s/step` or in it was cut. Validation has lines of its own, without timings.
+    `timing_s/step` or in it may be cut. Validation has lines of its own, without timings.
     """
-    if opened.may_be_cut or not opened.text.startswith("step:") or opened.last_row_width < MIN_WRAP_COLUMNS:
-        return opened.may_be_cut
+    if not opened.text.startswith("step:") or opened.last_row_width < MIN_WRAP_COLUMNS:
+        return False
     if " - " in opened.text.partition("timing_s/step:")[2]:
         return False
     return not all(segment.startswith("val-") for segment in _SEPARATOR.split(opened.text)[1:])
