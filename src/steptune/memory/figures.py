@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import final
 
+_NUMBER = r"(\d+(?:\.\d*)?)"
 _SIZE = r"(\d+(?:\.\d+)?) ?(bytes|[KMGT]i?B)"
 _UNIT_GIB = {"bytes": 2.0**-30, "K": 2.0**-20, "M": 2.0**-10, "G": 1.0, "T": 2.0**10}
 
@@ -20,10 +21,10 @@ _NEW_OTHERS = re.compile(rf"Process \d+ has {_SIZE} memory in use")
 _OLD = re.compile(rf"{_SIZE} total capacity; {_SIZE} already allocated;(?: {_SIZE} current active;)? {_SIZE} free")
 _OLD_RESERVED = re.compile(rf"{_SIZE} reserved in total by PyTorch")
 _ENGINE_FREE = re.compile(
-    r"[Ff]ree memory on device(?: \w+:\d+)? \(([\d.]+)/([\d.]+) GiB\)[\s\S]*?utilization \(([\d.]+), ([\d.]+) GiB\)"
+    rf"[Ff]ree memory on device(?: \w+:\d+)? \({_NUMBER}/{_NUMBER} GiB\)[\s\S]*?utilization \({_NUMBER}, {_NUMBER} GiB\)"
 )
 _KV = re.compile(
-    r"max seq len \((\d+)\)[, (]*([\d.]+) GiB KV ?cache is needed[\s\S]*?KV ?cache memory \(([\d.]+) GiB\)"
+    rf"max seq len \((\d+)\)[, (]*{_NUMBER} GiB KV ?cache is needed[\s\S]*?KV ?cache memory \({_NUMBER} GiB\)"
 )
 _KV_FITS = re.compile(r"estimated maximum model length is (\d+)")
 _KV_TOKENS = re.compile(r"max seq len \((\d+)\) is larger than the maximum number of tokens[\s\S]*?\((\d+)\)")

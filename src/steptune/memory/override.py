@@ -6,7 +6,7 @@ from steptune.core.finding import Evidence, Finding, FindingKind, Remedy, Severi
 from steptune.core.paste import Excerpt, Paste
 from steptune.memory.settings import View
 
-ACTUAL = re.compile(r"actual GPU [Uu]tili[sz]ation\s*=\s*([\d.]+)\s*%?")
+ACTUAL = re.compile(r"actual GPU [Uu]tili[sz]ation\s*=\s*(\d+(?:\.\d*)?)\s*%?")
 """Unsloth prints percent."""
 
 PERCENT_ABOVE = 1.5

@@ -9,10 +9,12 @@ import re
 from steptune.core.finding import Evidence, Finding, FindingKind, Remedy, Severity
 from steptune.core.paste import Excerpt, Paste
 
-_SETTING = r"(?:ratio|utilization|util|fraction)\D{0,3}([\d.]+)"
+_SETTING = r"(?:ratio|utilization|util|fraction)\D{0,3}(\d+(?:\.\d*)?)"
 _HEADER = re.compile(rf"\|[^|\n]*{_SETTING}[^|\n]*\|[^|\n]*{_SETTING}[^|\n]*\|", re.IGNORECASE)
-_FREE = re.compile(r"\|\W*free[^|\n]*\|\W*([\d.]+) ?Gi?B\W*\|\W*([\d.]+) ?Gi?B", re.IGNORECASE)
-_FRAGMENTED = re.compile(r"\|[^|\n]*fragmentation[^|\n]*\|\W*([\d.]+) ?Gi?B\W*\|\W*([\d.]+) ?Gi?B", re.IGNORECASE)
+_FREE = re.compile(r"\|\W*free[^|\n]*\|\W*(\d+(?:\.\d*)?) ?Gi?B\W*\|\W*(\d+(?:\.\d*)?) ?Gi?B", re.IGNORECASE)
+_FRAGMENTED = re.compile(
+    r"\|[^|\n]*fragmentation[^|\n]*\|\W*(\d+(?:\.\d*)?) ?Gi?B\W*\|\W*(\d+(?:\.\d*)?) ?Gi?B", re.IGNORECASE
+)
 
 
 def not_monotone_finding(paste: Paste) -> Finding | None:
