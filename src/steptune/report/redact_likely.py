@@ -21,15 +21,15 @@ _WORD = (
     r"(?:key|token|secret|password|passwd|passphrase|credential|use_wandb|use_swanlab)s?(?![A-Za-z])[A-Za-z0-9_-]{0,40}"
 )
 _GAP = r"(?:[\"'\\\]`,(:= \t]|\b(?:is|was|of|for|from|the|my|your|value|wandb|set|to|as)\b){1,12}"
-_TOKEN = r"[A-Za-z0-9+/_.=~!#$%^&*-]{15,}[A-Za-z0-9+/_=~!#$%^&*-]"
+_TOKEN = r"[A-Za-z0-9+/_.=~!#$%^&*-]{15,500}[A-Za-z0-9+/_=~!#$%^&*-]"
+_START = r"(?<![A-Za-z0-9+/_.=~!#$%^&*-])"
+
+_AS_MY = r"[\"'` \t]{1,4}(?:is|as|was)(?:[ \t]{1,4}[A-Za-z&_]{1,20}){0,3}?[ \t]{1,4}"
 
 NAMED_LIKELY = re.compile(rf"(?P<name>{_WORD})(?P<gap>{_GAP})(?P<value>{_TOKEN})", re.IGNORECASE)
 """``--wandb_key V``, ``use_wandb=V``, ``password V``, ``the W&B key is V``."""
 
-SAID_AFTER = re.compile(
-    rf"(?P<value>{_TOKEN})(?P<gap>[\"'` \t]+(?:is|as|was)(?:\s+[A-Za-z&_]{{1,20}}){{0,3}}?\s+)(?P<name>{_WORD})",
-    re.IGNORECASE,
-)
+SAID_AFTER = re.compile(rf"{_START}(?P<value>{_TOKEN})(?P<gap>{_AS_MY})(?P<name>{_WORD})", re.IGNORECASE)
 """``using V as the wandb key``."""
 
 _KEY_WORD = re.compile(_WORD, re.IGNORECASE)
