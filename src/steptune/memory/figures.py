@@ -21,7 +21,8 @@ _NEW_OTHERS = re.compile(rf"Process \d+ has {_SIZE} memory in use")
 _OLD = re.compile(rf"{_SIZE} total capacity; {_SIZE} already allocated;(?: {_SIZE} current active;)? {_SIZE} free")
 _OLD_RESERVED = re.compile(rf"{_SIZE} reserved in total by PyTorch")
 _ENGINE_FREE = re.compile(
-    rf"[Ff]ree memory on device(?: \w+:\d+)? \({_NUMBER}/{_NUMBER} GiB\)[\s\S]*?utilization \({_NUMBER}, {_NUMBER} GiB\)"
+    rf"[Ff]ree memory on device(?: \w+:\d+)? \({_NUMBER}/{_NUMBER} GiB\)"
+    rf"[\s\S]*?utilization \({_NUMBER}, {_NUMBER} GiB\)"
 )
 _KV = re.compile(
     rf"max seq len \((\d+)\)[, (]*{_NUMBER} GiB KV ?cache is needed[\s\S]*?KV ?cache memory \({_NUMBER} GiB\)"
