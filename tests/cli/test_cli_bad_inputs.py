@@ -211,3 +211,14 @@ def test_an_interrupted_session_says_how_to_go_on(
     monkeypatch.setattr("steptune.tune.session.profile_baseline", interrupt)
     assert main(["tune", job_file("")]) == 130
     assert "steptune tune --resume" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["tune", "train"])
+def test_without_torch_nothing_starts_and_no_run_folder_is_made(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("steptune.cli.frameworks.find_spec", lambda name: None)
+    job = Path(__file__).parents[2] / "examples" / "math-dense.toml"
+    assert main([command, str(job), "--runs", str(tmp_path / "runs")]) == 1
+    assert "the embedded engine needs torch" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()

@@ -6,7 +6,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from steptune.cli.frameworks import framework_of
+from steptune.cli.frameworks import framework_of, running_framework_of
 from steptune.core.change import Change, Move
 from steptune.core.errors import JobError, explain, nearest
 from steptune.core.forecast import Forecast
@@ -84,7 +84,7 @@ def _find_profile(target: Path, runs: Path) -> tuple[JobSpec, SessionState]:
             return job, state
     _say("forecast: no run of this job has a profile yet; profiling it now")
     options = TuneOptions(root=runs, is_advice_only=True)
-    path = start_session(job, framework_of(job), options, lambda: datetime.now(UTC), _say)
+    path = start_session(job, running_framework_of(job), options, lambda: datetime.now(UTC), _say)
     return job, _state(RunFolder.open(path))
 
 

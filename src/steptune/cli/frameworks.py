@@ -2,9 +2,11 @@
 
 import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from steptune.adapters.embedded.framework import EmbeddedFramework
+from steptune.core.errors import JobError, explain
 from steptune.core.framework import Framework
 from steptune.core.job import JobSpec
 from steptune.testing.fake_framework import FakeFramework
@@ -15,6 +17,24 @@ def framework_of(job: JobSpec) -> Framework:
     if job.framework == "fake":
         return FakeFramework()
     return EmbeddedFramework(cache_dir=cache_dir(), say=lambda line: print(line, file=sys.stderr))
+
+
+def running_framework_of(job: JobSpec) -> Framework:
+    """Return the framework that ``job`` names, if it can launch runs here.
+
+    Raises:
+        JobError: the embedded engine has no torch.
+    """
+    if job.framework != "fake" and find_spec("torch") is None:
+        raise JobError(
+            explain(
+                "the embedded engine needs torch",
+                got="a Python without it",
+                allowed="torch 2.6 or newer",
+                hint="`pip install '.[engine]'` in the project's folder, or `make tune`",
+            )
+        )
+    return framework_of(job)
 
 
 def cache_dir() -> Path:

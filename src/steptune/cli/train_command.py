@@ -5,7 +5,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from steptune.cli.frameworks import framework_of
+from steptune.cli.frameworks import running_framework_of
 from steptune.core.errors import JobError, explain
 from steptune.core.framework import LaunchSpec
 from steptune.core.trial import Observation
@@ -21,7 +21,7 @@ def run(args: argparse.Namespace) -> int:
     job = load_job(Path(args.job), args.overrides)
     if args.steps < 1:
         raise JobError(explain("`--steps` must be positive", got=args.steps, allowed="1 or more", hint="use 50"))
-    framework = framework_of(job)
+    framework = running_framework_of(job)
     check_knobs(job, framework.knobs(job))
     settings = {lever.knob: lever.value for lever in framework.baseline(job, job.baseline)}
     folder = Path(args.runs) / f"{job.name}-train-{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}"

@@ -5,7 +5,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from steptune.cli.frameworks import framework_of
+from steptune.cli.frameworks import running_framework_of
 from steptune.cli.report_files import write_report
 from steptune.core.errors import JobError, StepTuneError, explain
 from steptune.store.job_file import load_job
@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     if args.resume is not None:
         path = Path(args.resume)
         job = RunFolder.open(path).job()
-        folder = resume_session(path, framework_of(job), options, _now, _say)
+        folder = resume_session(path, running_framework_of(job), options, _now, _say)
     else:
         job = load_job(Path(args.job), args.overrides)
         folder = _start(args, job, options)
@@ -42,7 +42,7 @@ def _start(args: argparse.Namespace, job: object, options: TuneOptions) -> Path:
     assert isinstance(job, JobSpec), "load_job returns a job"
     before = set(options.root.glob("*")) if options.root.exists() else set()
     try:
-        return start_session(job, framework_of(job), options, _now, _say)
+        return start_session(job, running_framework_of(job), options, _now, _say)
     except StepTuneError:
         new = set(options.root.glob("*")) - before if options.root.exists() else set()
         for folder in new:
