@@ -38,7 +38,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         seen.extend(paths)
         origin = Origin(path=str(paths[0]), line=1, key="x")
         told = LINT.model_copy(update={"evidence": (Evidence(text="api_key=abcdefghijkl", origin=origin),)})
-        return Diagnosis(paste=Paste(paths=tuple(map(str, paths))), findings=(OOM, told))
+        return Diagnosis(paste=Paste(paths=tuple(map(str, paths)), framework="verl"), findings=(OOM, told))
 
     monkeypatch.setattr(diagnose_command, "answer", answer)
     monkeypatch.setattr(lint_command, "lint_only", lambda paths: answer(paths).model_copy(update={"findings": (LINT,)}))

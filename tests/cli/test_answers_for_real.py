@@ -78,11 +78,20 @@ def test_the_same_input_gives_the_same_answer(capsys: pytest.CaptureFixture[str]
 
 def test_a_post_without_anything_claims_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     Path("hello.txt").write_text("my training is slow, any ideas?\n")
-    assert main(["diagnose", "hello.txt", "--json"]) == 0
-    held = json.loads(capsys.readouterr().out)
+    assert main(["diagnose", "hello.txt", "--json"]) == 1
+    said = capsys.readouterr()
+    assert "nothing in the input was recognised" in said.err
+    held = json.loads(said.out)
     assert held["paste"]["framework"] is None
     assert (held["phases"], held["bottlenecks"]) == ([], [])
     assert {finding["kind"] for finding in held["findings"]} <= {"no_claim"}
+
+
+@pytest.mark.parametrize("content", [b"", bytes(range(256)) * 8])
+def test_an_unreadable_file_is_no_clean_bill(content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("input.dat").write_bytes(content)
+    assert [main([command, "input.dat"]) for command in ("diagnose", "lint")] == [1, 1]
+    assert capsys.readouterr().err.count("nothing in the input was recognised") == 2
 
 
 def test_an_answer_needs_neither_torch_nor_numpy() -> None:

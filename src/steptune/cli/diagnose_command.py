@@ -1,12 +1,14 @@
 """`steptune diagnose`: where the time goes and what is wrong, from whatever a user has of a job."""
 
 import argparse
+import sys
 from pathlib import Path
 
 from steptune.cli.answer import answer
 from steptune.cli.input_files import input_files
 from steptune.cli.page_place import check_page
-from steptune.cli.show import EXIT_FINE, EXIT_FOUND, presentable, print_plain, print_text, write_page
+from steptune.cli.show import EXIT_FINE, EXIT_FOUND, EXIT_UNREAD, presentable, print_plain, print_text, write_page
+from steptune.core.errors import explain
 from steptune.core.finding import Diagnosis, FindingKind, Severity
 
 ONLY = {
@@ -22,11 +24,26 @@ def run(args: argparse.Namespace) -> int:
     with input_files(args.files) as paths:
         check_page(args.html, args.files, paths)
         diagnosis = presentable(answer(paths))
+    is_read = "no_data" not in diagnosis.codes()
     if args.only:
         diagnosis = only(diagnosis, args.only)
     write(diagnosis, args)
     is_faulty = any(finding.severity is Severity.FAULT for finding in diagnosis.findings)
+    if not is_read:
+        say_unread("a log, a configuration or an error text of an RL job")
+        return EXIT_UNREAD
     return EXIT_FOUND if is_faulty else EXIT_FINE
+
+
+def say_unread(wanted: str) -> None:
+    """Say on stderr that nothing was recognised: a script must not take that for a clean bill."""
+    sentence = explain(
+        "nothing in the input was recognised",
+        got="nothing readable",
+        allowed=wanted,
+        hint="check the path; unpack archives",
+    )
+    print(f"steptune: {sentence}", file=sys.stderr)
 
 
 def only(diagnosis: Diagnosis, name: str) -> Diagnosis:

@@ -3,10 +3,10 @@
 import argparse
 
 from steptune.cli.answer import lint_only
-from steptune.cli.diagnose_command import write
+from steptune.cli.diagnose_command import say_unread, write
 from steptune.cli.input_files import input_files
 from steptune.cli.page_place import check_page
-from steptune.cli.show import EXIT_FINE, EXIT_FOUND, presentable
+from steptune.cli.show import EXIT_FINE, EXIT_FOUND, EXIT_UNREAD, presentable
 from steptune.core.finding import Severity
 
 
@@ -16,4 +16,8 @@ def run(args: argparse.Namespace) -> int:
         check_page(args.html, args.files, paths)
         diagnosis = presentable(lint_only(paths))
     write(diagnosis, args)
+    paste = diagnosis.paste
+    if paste.framework is None and not (paste.settings or paste.excerpts or paste.series):
+        say_unread("a configuration or a launch script of an RL job")
+        return EXIT_UNREAD
     return EXIT_FOUND if any(f.severity is Severity.FAULT for f in diagnosis.findings) else EXIT_FINE

@@ -17,8 +17,8 @@ from steptune.report.strings import map_strings
 
 RecordT = TypeVar("RecordT", bound=BaseModel)
 
-EXIT_FINE, EXIT_FOUND = 0, 3
-"""Exit codes of an answer: nothing wrong, or something a script should stop at."""
+EXIT_FINE, EXIT_UNREAD, EXIT_FOUND = 0, 1, 3
+"""Exit codes of an answer: nothing wrong, nothing recognised, or something a script should stop at."""
 
 
 def presentable(record: RecordT) -> RecordT:
