@@ -13,13 +13,15 @@ import subprocess, sys
 from pathlib import Path
 from steptune.store.lock import machine_lock, session_lock
 
+CHILD = "import os; print(os.getpid(), flush=True); input()"
+
 def refuse(pid, waited_s):
     raise SystemExit(f"held by {pid}")
 
 folder = Path(sys.argv[1])
 with session_lock(folder), machine_lock(refuse, folder=folder):
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False)
-    print(child.pid, flush=True)
+    # the child tells that it runs: only then has it surely let go of the files it was forked with
+    child = subprocess.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE, close_fds=False)
     input()
 """
 
