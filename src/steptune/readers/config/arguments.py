@@ -19,7 +19,6 @@ _OVERRIDE = re.compile(r"(?P<prefix>\+\+|\+|~|)(?P<key>[A-Za-z_@][\w.@/$:-]*)(?P
 _DELETION = re.compile(r"~(?P<key>[A-Za-z_][\w.@/-]*)")
 _FLAG = re.compile(r"--?(?P<key>[A-Za-z][\w.:/-]*)(?:=(?P<value>.*))?", re.DOTALL)
 _ENV_NAME = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+")
-_UNKNOWN_VARIABLE = re.compile(r"\$\{?[A-Za-z_]\w*")
 
 
 def read_arguments(words: Sequence[Word], path: str, scope_key: str = "") -> Iterator[Setting]:
