@@ -132,6 +132,40 @@ def test_a_logged_configuration_is_unwrapped(tmp_path: Path) -> None:
     assert values_of_file(path) == {"lr": 0.1, "data.n": 2}
 
 
+WANDB = """\
+_wandb:
+    value:
+        cli_version: 0.19.1
+        t:
+            "1":
+                - 1
+                - 5
+beta:
+    value: 0.04
+optim:
+    desc: null
+    value: adamw_torch
+trainer:
+    value:
+        n_gpus_per_node: 8
+        logger:
+            - console
+            - wandb
+"""
+
+
+def test_a_logged_configuration_is_unwrapped_in_a_paste_too() -> None:
+    text = f"here is my config:\n```yaml\n{WANDB}```\nwhat is wrong?"
+    expected = {"beta": 0.04, "optim": "adamw_torch", "trainer.n_gpus_per_node": 8}
+    assert values_in(text) == {**expected, "trainer.logger": ("console", "wandb")}
+
+
+def test_a_fragment_of_a_logged_configuration_is_unwrapped_when_all_of_it_looks_so() -> None:
+    assert values_in("lr:\n  value: 0.1\nbeta:\n  desc: null\n  value: 0.04") == {"lr": 0.1, "beta": 0.04}
+    assert values_in("lr:\n  value: 0.1\nbeta: 0.04") == {"lr.value": 0.1, "beta": 0.04}
+    assert values_in("lr:\n  value: 0.1\nbeta:\n  value: 1\n  max: 2")["lr.value"] == 0.1
+
+
 def test_deep_and_self_repeating_yaml_ends() -> None:
     laughs = "a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\n" + "d: [" + ", ".join(["*c"] * 500) + "]"
     assert isinstance(read_yaml(list(enumerate(laughs.split("\n"), start=1))), Map)

@@ -110,3 +110,8 @@ def test_pairs_in_backticks_with_the_step_named_last(tmp_path: Path) -> None:
     assert found["reward"] == [(3, 0.125)]
     assert found["timing/generate"] == [(3, 91.25)]
     assert paste.profile is None
+
+
+def test_a_number_with_a_comma_in_it_is_not_its_first_digits(tmp_path: Path) -> None:
+    text = "timing_s/gen: 74.02\ntiming_s/update_actor: 1,234\ntiming_s/step: 1,234\n"
+    assert values(read(tmp_path, text)) == {"timing_s/gen": [74.02]}

@@ -12,7 +12,7 @@ from typing import Literal, final
 from steptune.readers.config.line_kinds import CONFIG_LINE
 from steptune.readers.config.yaml_text import NumberedLine
 
-Language = Literal["shell", "yaml", "section", "spaced", "tree", "dots", "overrides"]
+Language = Literal["shell", "yaml", "section", "spaced", "tree", "dots", "overrides", "quoted_flags"]
 
 _LANGUAGE: dict[str, Language] = {
     "flag": "shell", "control": "shell", "export": "shell", "command": "shell", "array": "shell", "assign": "shell",
@@ -20,9 +20,16 @@ _LANGUAGE: dict[str, Language] = {
     "kwarg": "spaced", "spaced": "spaced", "section": "section", "call": "tree", "tree": "tree",
     "named_tree": "tree",
     "item": "yaml", "item_pair": "yaml", "yaml": "yaml", "dots": "dots", "overrides": "overrides",
+    "quoted_flag": "quoted_flags",
 }  # fmt: skip
 
 _OPENS_QUOTE = re.compile(r"[=\s](['\"])\s*[{\[]?\s*$")
+
+_QUOTED_KEY = re.compile(r"""\s+(['"])[\w.-]+\1\s*:\s*$""")
+"""A key in quotes with nothing behind it, inside YAML: W&B numbers the fields of its own section so."""
+
+_VALUE_LINE = re.compile(r"\s+(?:f?(['\"])[^'\"]*\1|[\w.]+),?\s*(?:#.*)?$")
+"""A value on a line of its own, under its flag."""
 
 MAX_QUOTED_LINES = 400
 """Lines of a shell block up to which a quote may stay open; after that it was an apostrophe."""
@@ -94,6 +101,8 @@ def _belongs(block: Block, kind: str | None, number: int, text: str) -> bool:
     is_near = number - block.lines[-1][0] <= MAX_GAP_LINES
     if block.language == "tree":
         return block.depth > 0 and len(block.lines) < MAX_TREE_LINES and (kind is not None or is_near)
+    if block.language == "quoted_flags":
+        return kind == "quoted_flag" or (is_near and _VALUE_LINE.match(text) is not None)
     if block.language == "overrides":
         # wrapped anywhere, so a line of it may look like anything
         return kind == "overrides" or (block.depth > 0 and number - block.lines[-1][0] == 1)
@@ -102,6 +111,8 @@ def _belongs(block: Block, kind: str | None, number: int, text: str) -> bool:
             return kind != "fence"
         if kind == "yaml":
             return False
+    if block.language == "yaml" and kind == "tree" and _QUOTED_KEY.match(text):
+        return is_near
     if kind in (None, "fence", "comment", "scalar"):
         return False
     if kind == "close":

@@ -14,10 +14,11 @@ from steptune.readers.config.markdown import plain
 from steptune.readers.config.override_list import read_override_list
 from steptune.readers.config.printed import read_dots, read_tree
 from steptune.readers.config.python_text import read_bare_lines
+from steptune.readers.config.quoted_flags import read_quoted_flags
 from steptune.readers.config.settings import ConfigReading, from_entries, unresolved_parent
 from steptune.readers.config.shell import ShellRun
 from steptune.readers.config.toml_text import read_toml
-from steptune.readers.config.tree import Entry, flatten
+from steptune.readers.config.tree import Entry, flatten, unwrap_logged
 from steptune.readers.config.yaml_text import NumberedLine, read_yaml
 
 __all__ = ["CONFIG_LINE", "read_config", "read_settings"]
@@ -71,6 +72,8 @@ def _read_block(block: Block, path: str) -> Iterator[Setting]:
         return read_tree(block.lines, path)
     if block.language == "overrides":
         return read_override_list(block.lines, path)
+    if block.language == "quoted_flags":
+        return read_quoted_flags(block.lines, path)
     if block.language == "spaced":
         return read_bare_lines(block.lines, path)
     return read_dots(block.lines, path)
@@ -78,7 +81,7 @@ def _read_block(block: Block, path: str) -> Iterator[Setting]:
 
 def _yaml_entries(block: Block) -> Iterator[Entry]:
     """Yield the entries of a block that looks like a configuration and not like a printed measurement or prose."""
-    entries = list(flatten(read_yaml(block.lines)))
+    entries = list(flatten(unwrap_logged(read_yaml(block.lines))))
     is_flat = all("." not in entry.key for entry in entries)
     entries = [entry for entry in entries if not (_is_message(entry) if is_flat else is_prose(entry.text))]
     kept = [entry for entry in entries if not is_metric_name(entry.key) and _is_config_key(entry.key)]

@@ -43,6 +43,9 @@ class Map:
 
 Node = Leaf | Seq | Map
 
+_OF_WANDB = frozenset(("wandb_version", "_wandb"))
+"""Keys that W&B adds to a run's `config.yaml`: the first in older versions, the second in newer ones."""
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,15 +78,24 @@ def join(prefix: str, key: str) -> str:
 
 
 def unwrap_logged(tree: Map) -> Map:
-    """Return the plain tree of a config file that W&B wrote: every key holds ``{desc: ..., value: ...}`` there."""
-    kept = [item for item in tree.items if item[0] not in ("wandb_version", "_wandb")]
-    values: list[tuple[str, int, Node]] = []
-    for key, line, node in kept:
-        fields = {name: value for name, _, value in node.items} if isinstance(node, Map) else {}
-        if "value" not in fields or not fields.keys() <= {"desc", "value"}:
-            return tree
-        values.append((key, line, fields["value"]))
-    return Map(items=tuple(values), line=tree.line) if values else tree
+    """Return the plain tree of a config file that W&B wrote: every key holds ``{desc: ..., value: ...}`` there.
+
+    A fragment of one need not name W&B; then two keys or more have to look so, and no other may be there.
+    """
+    kept = [item for item in tree.items if item[0] not in _OF_WANDB]
+    inner = [_logged_value(node) for _, _, node in kept]
+    num_logged = sum(node is not None for node in inner)
+    is_named = len(kept) < len(tree.items)
+    if not num_logged or not (is_named or num_logged == len(kept) > 1):
+        return tree
+    pairs = zip(kept, inner, strict=True)
+    return Map(items=tuple((key, line, value or node) for (key, line, node), value in pairs), line=tree.line)
+
+
+def _logged_value(node: Node) -> Node | None:
+    """The node below ``value``, where a mapping holds nothing else but a description."""
+    fields = {name: value for name, _, value in node.items} if isinstance(node, Map) else {}
+    return fields["value"] if "value" in fields and fields.keys() <= {"desc", "value"} else None
 
 
 def _flatten_list(node: Seq, prefix: str, line: int) -> Iterator[Entry]:

@@ -1,7 +1,7 @@
 """Metrics in any shape in which people quote them: `timing_s/gen=74.0`, `"timing/step": 60`, `wandb: perf/mfu 0.3`.
 
 For texts in which a framework's own reader finds no step. Only keys that the framework is known to log count, and only
-values that stand alone: `74 -> 60`, `70-80`, `74 ms` or two columns compare or state something else. The surprise: a
+values that stand alone: `74 -> 60`, `70-80`, `74 ms`, `1,234` or two columns compare or state something else. The surprise: a
 key that comes twice without a step number between is two runs as often as two steps, so then nothing is read.
 """
 
@@ -17,7 +17,7 @@ _KEY = r"[A-Za-z_][\w.@-]{0,60}(?:/[\w.@-]{1,60}){0,5}"
 _VALUE = r"[-+]?[\d.]{1,30}(?:[eE][-+]?\d{1,3})?|[-+]?nan|[-+]?inf"
 _PAIR = re.compile(
     rf"(?<![\w/.-])(?P<quote>[`'\"]?)(?P<key>{_KEY})(?P=quote)\s?[:=]\s{{0,4}}['\"]?(?P<value>{_VALUE})['\"]?"
-    rf"(?:\s?s(?:ec|econds)?)?(?=\s*(?:[,;}}\]`]|$)|\s+[`'\"]?{_KEY}[`'\"]?\s?[:=])",
+    rf"(?:\s?s(?:ec|econds)?)?(?=\s*(?:,(?!\d)|[;}}\]`]|$)|\s+[`'\"]?{_KEY}[`'\"]?\s?[:=])",
     re.IGNORECASE,
 )
 _SUMMARY = re.compile(rf"\s*wandb:\s+(?P<key>{_KEY})\s+(?P<value>{_VALUE})\s*")
