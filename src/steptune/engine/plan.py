@@ -10,32 +10,14 @@ runs were as fast as or faster than per-row attention and 1 to 16 padded buckets
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
-from typing import Literal, NamedTuple
+from itertools import pairwise
+from typing import Literal
 
-Layout = Literal["padded", "sorted", "packed"]
+from steptune.core.errors import TrialError, explain
+from steptune.engine.micro_batch import MicroBatch, Run, equal_runs
+from steptune.engine.plan_shared import plan_shared
 
-
-class Run(NamedTuple):
-    """Neighbouring rows of one width: ``Run(width=24, num_rows=7)`` covers 168 positions."""
-
-    width: int
-    num_rows: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MicroBatch:
-    """Rows of one forward and backward: ``MicroBatch(rows=(4, 0, 9), runs=(Run(24, 2), Run(17, 1)))``."""
-
-    rows: tuple[int, ...]
-    """Indices into the rollout batch, in the order they are laid out."""
-    runs: tuple[Run, ...]
-    """Widths of those rows, in the same order."""
-
-    @property
-    def num_positions(self) -> int:
-        """Positions computed, padding included."""
-        return sum(run.width * run.num_rows for run in self.runs)
+Layout = Literal["padded", "sorted", "packed", "shared_prefix"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,7 +27,12 @@ class TrainPlan:
     updates: tuple[tuple[MicroBatch, ...], ...]
     """Every row of the batch stands in exactly one micro-batch of one update."""
     active_tokens: int
-    """Real tokens, prompts and completions."""
+    """Positions computed that are real tokens, a shared prompt counted as often as it is computed."""
+
+    @property
+    def num_shared_prompts(self) -> int:
+        """Prompts computed for several rows; above the number of groups where a group had to be split."""
+        return sum(len(micro.prompts) for micro in self.micro_batches)
 
     @property
     def micro_batches(self) -> tuple[MicroBatch, ...]:
@@ -67,6 +54,7 @@ def plan_batch(
     max_completion_len: int,
     num_updates: int = 1,
     group_size: int = 1,
+    group_B: Sequence[int] | None = None,
 ) -> TrainPlan:
     """Return the plan of one rollout batch.
 
@@ -78,9 +66,17 @@ def plan_batch(
       prompt + ``max_completion_len``, so a batch that happens to be long never needs more memory than planned.
     - ``sorted``: longest rows first, each micro-batch as wide as its longest row and filled to the budget.
     - ``packed``: longest rows first, concatenated without padding until the budget is full.
+    - ``shared_prefix``: whole groups, largest first, without padding; a group of G completions of lengths R takes
+      P + sum(R) positions instead of G * P + sum(R). A group larger than the budget is split, its prompt repeated.
+      ``group_B`` says which rows share a prompt; None: every ``group_size`` neighbours do.
+
+    Raises:
+        TrialError: a prompt or completion is empty.
     """
     assert prompt_lengths_B, "a plan needs at least one row"
+    _refuse_empty(prompt_lengths_B, completion_lengths_B)
     lengths_B = [p + c for p, c in zip(prompt_lengths_B, completion_lengths_B, strict=True)]
+    group_B = group_B if group_B is not None else [row // group_size for row in range(len(lengths_B))]
     longest_possible = max(prompt_lengths_B) + max_completion_len
     updates: list[tuple[MicroBatch, ...]] = []
     for rows in update_ranges(len(lengths_B), group_size=group_size, num_updates=num_updates):
@@ -91,8 +87,13 @@ def plan_batch(
                 micros = _sorted(rows, lengths_B, token_budget)
             case "packed":
                 micros = _packed(rows, lengths_B, token_budget)
+            case "shared_prefix":
+                micros = plan_shared(rows, group_B, prompt_lengths_B, completion_lengths_B, token_budget)
         updates.append(tuple(micros))
-    return TrainPlan(updates=tuple(updates), active_tokens=sum(lengths_B))
+    active = sum(lengths_B)
+    if layout == "shared_prefix":
+        active = sum(micro.num_positions for micros in updates for micro in micros)
+    return TrainPlan(updates=tuple(updates), active_tokens=active)
 
 
 def update_ranges(num_rows: int, *, group_size: int, num_updates: int) -> list[range]:
@@ -130,12 +131,21 @@ def _packed(rows: Sequence[int], lengths_B: Sequence[int], token_budget: int) ->
             room = token_budget
         chunks[-1].append(row)
         room -= lengths_B[row]
-    return [MicroBatch(rows=tuple(chunk), runs=_equal_runs(chunk, lengths_B)) for chunk in chunks]
-
-
-def _equal_runs(rows: Sequence[int], lengths_B: Sequence[int]) -> tuple[Run, ...]:
-    return tuple(Run(width, len(list(same))) for width, same in groupby(lengths_B[row] for row in rows))
+    return [MicroBatch(rows=tuple(chunk), runs=equal_runs([(lengths_B[row], 0) for row in chunk])) for chunk in chunks]
 
 
 def _longest_first(rows: Sequence[int], lengths_B: Sequence[int]) -> list[int]:
     return sorted(rows, key=lambda row: -lengths_B[row])
+
+
+def _refuse_empty(prompt_lengths_B: Sequence[int], completion_lengths_B: Sequence[int]) -> None:
+    for name, lengths_B in (("prompt", prompt_lengths_B), ("completion", completion_lengths_B)):
+        if min(lengths_B) < 1:
+            raise TrialError(
+                explain(
+                    f"row {lengths_B.index(min(lengths_B))} of the rollout batch has an empty {name}",
+                    got=f"{min(lengths_B)} tokens",
+                    allowed="1 or more",
+                    hint="leave such rollouts out of the batch; the end of sequence counts as a token",
+                )
+            )
