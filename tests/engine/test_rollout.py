@@ -9,6 +9,7 @@ from torch import Tensor
 from steptune.core.errors import HealthError, JobError
 from steptune.core.job import DenseModel
 from steptune.core.phase import Role
+from steptune.engine.context import Context
 from steptune.engine.events import Recorder
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.model import Transformer, build_model
@@ -74,7 +75,7 @@ def full_forward_logits(tokens_N: Tensor) -> Tensor:
         return torch.einsum("hij,jhe->ihe", scores.masked_fill(hidden, -torch.inf).softmax(-1), v)
 
     with torch.no_grad():
-        return MODEL.logits(MODEL.hidden(tokens_N, torch.arange(len(tokens_N)), attend))
+        return MODEL.logits(MODEL.hidden(tokens_N, torch.arange(len(tokens_N)), Context(attend=attend)))
 
 
 def sequence(batch: RolloutBatch, row: int) -> tuple[Tensor, int]:

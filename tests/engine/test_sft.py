@@ -51,7 +51,7 @@ def test_label_smoothing_leaves_the_policy_less_certain() -> None:
         with torch.enable_grad():
             model.load_state_dict(sft_train(with_sft(num_steps=60, lr=1e-2, label_smoothing=label_smoothing)))
         inputs = demonstration_inputs(demonstrated_problems(JOB, 99))
-        logits = model.logits(model.hidden(inputs.tokens_N, inputs.positions_N, inputs.attend)[inputs.predict_C])
+        logits = model.logits(model.hidden(inputs.tokens_N, inputs.positions_N, inputs.context)[inputs.predict_C])
         return float(logits.softmax(-1).max(-1).values.mean())
 
     assert mean_top_probability(0.4) < 0.8 * mean_top_probability(0.0)
@@ -84,7 +84,7 @@ def test_packed_demonstrations_have_the_loss_of_each_alone() -> None:
 
     def logprobs(some: list[Problem]) -> Tensor:
         inputs = demonstration_inputs(some)
-        logits = model.logits(model.hidden(inputs.tokens_N, inputs.positions_N, inputs.attend)[inputs.predict_C])
+        logits = model.logits(model.hidden(inputs.tokens_N, inputs.positions_N, inputs.context)[inputs.predict_C])
         return logits.log_softmax(-1).gather(1, inputs.target_C[:, None])[:, 0]
 
     alone = torch.cat([logprobs([problem]) for problem in problems])

@@ -7,6 +7,7 @@ from trainer_cases import flat_params, scored_batch, small_model, small_trainer
 from steptune.core.errors import JobError, TrialError
 from steptune.core.job import Correction, LossAggregation
 from steptune.core.phase import Role
+from steptune.engine.context import Context
 from steptune.engine.events import Recorder
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.trainer import Trainer, TrainStats
@@ -102,7 +103,7 @@ def plain_logits(trainer: Trainer, tokens_T: torch.Tensor) -> torch.Tensor:
         return torch.einsum("hqk,khe->qhe", score.softmax(-1), v)
 
     with torch.no_grad():
-        return trainer.model.logits(trainer.model.hidden(tokens_T, torch.arange(len(tokens_T)), attend))
+        return trainer.model.logits(trainer.model.hidden(tokens_T, torch.arange(len(tokens_T)), Context(attend=attend)))
 
 
 def test_the_first_forward_gives_the_gap_at_the_same_weights() -> None:

@@ -5,6 +5,7 @@ import torch
 from trainer_cases import VOCAB, small_model
 
 from steptune.engine.attention import attend_runs
+from steptune.engine.context import Context
 from steptune.engine.plan import Run
 
 RUNS = (Run(7, 2), Run(5, 3), Run(1, 2))
@@ -19,8 +20,10 @@ def documents() -> list[torch.Tensor]:
 def test_packed_rows_equal_rows_computed_alone_in_value_and_gradient(recompute: bool) -> None:
     together, alone, docs = small_model(), small_model(), documents()
     positions = torch.cat([torch.arange(len(doc)) for doc in docs])
-    packed = together.hidden(torch.cat(docs), positions, attend_runs(RUNS), recompute=recompute)
-    single = torch.cat([alone.hidden(d, torch.arange(len(d)), attend_runs([Run(len(d), 1)])) for d in docs])
+    packed = together.hidden(torch.cat(docs), positions, Context(attend=attend_runs(RUNS)), recompute=recompute)
+    single = torch.cat(
+        [alone.hidden(d, torch.arange(len(d)), Context(attend=attend_runs([Run(len(d), 1)]))) for d in docs]
+    )
     torch.testing.assert_close(packed, single, atol=1e-5, rtol=1e-5)
     probe = torch.linspace(-1, 1, packed.numel()).view_as(packed)
     (packed * probe).sum().backward()
@@ -47,6 +50,6 @@ def test_no_gradient_crosses_from_one_row_to_another() -> None:
 def test_padding_behind_a_row_changes_nothing_in_it() -> None:
     model, doc = small_model(), documents()[0]
     padded = torch.cat([doc, torch.tensor([0, 0, 0])])
-    wide = model.hidden(padded, torch.arange(10), attend_runs([Run(10, 1)]))
-    narrow = model.hidden(doc, torch.arange(7), attend_runs([Run(7, 1)]))
+    wide = model.hidden(padded, torch.arange(10), Context(attend=attend_runs([Run(10, 1)])))
+    narrow = model.hidden(doc, torch.arange(7), Context(attend=attend_runs([Run(7, 1)])))
     torch.testing.assert_close(wide[:7], narrow, atol=1e-5, rtol=1e-5)

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from steptune.engine.model import Attend
+from steptune.engine.context import Attend
 from steptune.engine.plan import Run
 
 

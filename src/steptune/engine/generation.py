@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from steptune.core.phase import Role, SpanKind
+from steptune.engine.context import Context
 from steptune.engine.events import Recorder
 from steptune.engine.kv_cache import KVCache
 from steptune.engine.model import Transformer
@@ -136,7 +137,7 @@ class Generation:
         chunk_len = max(1, PREFILL_CHUNK_TOKENS // self._head_len)
         for start in range(0, len(tokens_kP), chunk_len):
             chunk_kP = tokens_kP[start : start + chunk_len, : self._head_len]
-            self._model.hidden(chunk_kP, position_P, cache.attend_prompts(first_slot + start))
+            self._model.hidden(chunk_kP, position_P, Context(attend=cache.attend_prompts(first_slot + start)))
             self._prefill_tokens += chunk_kP.numel()
 
     def _admit(self) -> None:
@@ -177,8 +178,8 @@ class Generation:
         """Decode one token of every running row; return which rows ended with it."""
         slots = self._slots
         position_n = slots.line(POSITION)
-        attend = self._cache.attend_tokens(position_n, self._prefix_len)
-        hidden_nD = self._model.hidden(slots.line(TOKEN), position_n, attend)
+        context = Context(attend=self._cache.attend_tokens(position_n, self._prefix_len))
+        hidden_nD = self._model.hidden(slots.line(TOKEN), position_n, context)
         token_n, logprob_n, entropy_n = self._choose(self._model.logits(hidden_nD).float(), slots)
         row_n, generated_n = slots.line(ROW), slots.line(GENERATED)
         self._outputs.token_BT[row_n, generated_n] = token_n

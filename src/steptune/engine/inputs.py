@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from steptune.engine.attention import attend_runs
-from steptune.engine.model import Attend
+from steptune.engine.context import Context
 from steptune.engine.plan import MicroBatch
 from steptune.engine.types import RolloutBatch
 
@@ -34,7 +34,7 @@ class MicroInputs:
 
     tokens_N: Tensor
     positions_N: Tensor
-    attend: Attend
+    context: Context
     predict_C: Tensor
     """Position whose output predicts each completion token."""
     target_C: Tensor
@@ -75,7 +75,7 @@ def build_inputs(joined: JoinedRows, micro: MicroBatch) -> MicroInputs:
     return MicroInputs(
         tokens_N=joined.tokens_BL[rows_R, : len(column_W)][kept_RW],
         positions_N=column_W.expand(len(rows_R), -1)[kept_RW],
-        attend=attend_runs(micro.runs),
+        context=Context(attend=attend_runs(micro.runs)),
         predict_C=start_R[local_C] + joined.prompt_lengths_B[row_C] - 1 + token_C,
         target_C=joined.completion_BT.flatten()[flat_C],
         row_C=row_C,

@@ -7,6 +7,7 @@ from pydantic import Field
 from steptune.core.records import Record
 
 DType = Literal["fp32", "bf16"]
+Dispatch = Literal["where", "sort", "grouped"]
 PositiveInt = Annotated[int, Field(gt=0)]
 
 

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from steptune.core.job import DenseModel
-from steptune.engine.model import Attend
+from steptune.engine.context import Attend
 
 
 @final

@@ -1,12 +1,10 @@
 """The transformer: one definition for rollout and training.
 
 What differs between the two is only *attention over what*: a KV cache, a padded batch or packed documents.
-The model therefore takes an `attend` function and knows nothing of masks, caches or layouts.
+The model therefore takes a `Context` and knows nothing of masks, caches or layouts.
 
 Shape letters: N positions (any leading shape), D model, H query head, K key/value head, E head dim, V vocab.
 """
-
-from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -14,9 +12,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from steptune.core.job import DenseModel
-
-Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
-"""(layer, q [..., H, E], k [..., K, E], v [..., K, E]) -> attention output [..., H, E], rotary already applied."""
+from steptune.engine.context import Context
 
 NORM_EPS = 1e-6
 """RMSNorm epsilon, as in Llama and Qwen3 configs."""
@@ -51,13 +47,13 @@ class Block(nn.Module):
         self.gate_up = nn.Linear(spec.d_model, 2 * spec.d_ff, bias=False)
         self.down = nn.Linear(spec.d_ff, spec.d_model, bias=False)
 
-    def forward(self, x_ND: Tensor, cos_NE: Tensor, sin_NE: Tensor, attend: Attend) -> Tensor:
+    def forward(self, x_ND: Tensor, cos_NE: Tensor, sin_NE: Tensor, context: Context) -> Tensor:
         """Return the block's output for ``x_ND``; rotary tables carry one row per position."""
         q, k, v = self.qkv(self.attn_norm(x_ND)).split(self.split, dim=-1)
         q = rotate(q.unflatten(-1, (self.num_heads, self.head_dim)), cos_NE, sin_NE)
         k = rotate(k.unflatten(-1, (self.num_kv_heads, self.head_dim)), cos_NE, sin_NE)
         v = v.unflatten(-1, (self.num_kv_heads, self.head_dim))
-        x_ND = x_ND + self.out(attend(self.layer, q, k, v).flatten(-2))
+        x_ND = x_ND + self.out(context.attend(self.layer, q, k, v).flatten(-2))
         gate, up = self.gate_up(self.ffn_norm(x_ND)).chunk(2, dim=-1)
         return x_ND + self.down(F.silu(gate) * up)
 
@@ -72,7 +68,7 @@ class Transformer(nn.Module):
         self.blocks = nn.ModuleList([Block(spec, i) for i in range(spec.num_layers)])
         self.norm = RMSNorm(spec.d_model)
 
-    def hidden(self, tokens_N: Tensor, positions_N: Tensor, attend: Attend, *, recompute: bool = False) -> Tensor:
+    def hidden(self, tokens_N: Tensor, positions_N: Tensor, context: Context, *, recompute: bool = False) -> Tensor:
         """Return final hidden states [..., D] of ``tokens_N`` at ``positions_N``.
 
         With ``recompute`` each block keeps only its input and is run again in the backward pass.
@@ -82,9 +78,9 @@ class Transformer(nn.Module):
         cos_NE, sin_NE = rotary(positions_N, head_dim, self.spec.rope_theta, x_ND.dtype)
         for block in self.blocks:
             if recompute:
-                x_ND = checkpoint(block, x_ND, cos_NE, sin_NE, attend, use_reentrant=False, preserve_rng_state=False)
+                x_ND = checkpoint(block, x_ND, cos_NE, sin_NE, context, use_reentrant=False, preserve_rng_state=False)
             else:
-                x_ND = block(x_ND, cos_NE, sin_NE, attend)
+                x_ND = block(x_ND, cos_NE, sin_NE, context)
         return self.norm(x_ND)
 
     def logits(self, hidden_ND: Tensor) -> Tensor:

@@ -44,6 +44,7 @@ BETAS = (0.9, 0.95)
 SOURCES = (
     "engine/sft.py",
     "engine/demonstrations.py",
+    "engine/context.py",
     "engine/model.py",
     "engine/inputs.py",
     "engine/attention.py",
@@ -142,7 +143,7 @@ def lr_frac(step: int, num_steps: int) -> float:
 
 def _step(model: Transformer, optimizer: torch.optim.Optimizer, job: JobSpec, step: int) -> float:
     inputs = demonstration_inputs(demonstrated_problems(job, step))
-    hidden_ND = model.hidden(inputs.tokens_N, inputs.positions_N, inputs.attend)
+    hidden_ND = model.hidden(inputs.tokens_N, inputs.positions_N, inputs.context)
     logits_CV = model.logits(hidden_ND[inputs.predict_C])
     loss = F.cross_entropy(logits_CV, inputs.target_C, label_smoothing=job.sft.label_smoothing)
     loss.backward()

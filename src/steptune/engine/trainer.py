@@ -264,7 +264,7 @@ class Trainer:
     def _forward(self, model: Transformer, inputs: MicroInputs, *, recompute: bool = False) -> Tensor:
         """Return float32 [C] log-probs of the completion tokens under the sampling temperature."""
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.knobs.train_dtype == "bf16"):
-            hidden_ND = model.hidden(inputs.tokens_N, inputs.positions_N, inputs.attend, recompute=recompute)
+            hidden_ND = model.hidden(inputs.tokens_N, inputs.positions_N, inputs.context, recompute=recompute)
             logits_CV = model.logits(hidden_ND.index_select(0, inputs.predict_C))
         scaled_CV = logits_CV.float() / self.algorithm.temperature
         return -F.cross_entropy(scaled_CV, inputs.target_C, reduction="none")
