@@ -37,7 +37,6 @@ def test_a_healthy_run_has_no_sign() -> None:
     ("name", "values", "is_dead"),
     [
         ("zero_std_frac", (1.0, 1.0, 1.0), True),
-        ("zero_std_frac", (1.0, 0.9, 1.0), False),
         ("reward_std", (0.0, 0.0), True),
         ("reward_std", (0.0, 0.01), False),
         ("reward", (0.0, 0.0, 0.0), False),  # a mean of 0 may hide a spread: -1 and 1
@@ -45,6 +44,28 @@ def test_a_healthy_run_has_no_sign() -> None:
 )
 def test_a_reward_without_spread_is_dead(name: str, values: tuple[float, ...], is_dead: bool) -> None:
     assert ("dead_reward" in signs(series(name, *values))) is is_dead
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "says"),
+    [
+        ("zero_std_frac", (1.0, 0.9, 1.0), "96.7 % of the groups of 3 steps"),
+        ("zero_std_frac", (0.805,), "80.5 % of the groups of this one step"),
+        ("zero_std_frac", (0.5, 0.5, 0.5), None),
+        ("reward_std", (0.0, 0.2, 0.0, 0.0, 0.2, 0.2, 0.2, 0.2), "3 of 8 steps (38%)"),
+        ("reward_std", (0.0, 0.2, 0.0, 0.2), None),  # two of four steps may be chance
+        ("reward_std", (0.0, *[0.2] * 9), None),
+    ],
+)
+def test_many_groups_without_spread_are_waste_and_no_dead_run(
+    name: str, values: tuple[float, ...], says: str | None
+) -> None:
+    found = signs(series(name, *values)).get("dead_reward")
+    assert (found is None) is (says is None)
+    if found is not None and says is not None:
+        assert found.severity is Severity.WARNING
+        assert says in found.title
+        assert "Dead run" not in found.title
 
 
 def test_one_dead_step_is_not_called_a_dead_run() -> None:

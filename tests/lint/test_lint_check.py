@@ -40,6 +40,14 @@ def test_an_unknown_framework_still_gets_the_rules_for_everybody() -> None:
     assert [finding.code for finding in lint(paste)] == ["lint/any/debug_switch"]
 
 
+def test_rules_know_a_key_under_the_name_it_had_before() -> None:
+    old = (setting("group_size", 1), setting("group_adv_norm", value=True, line=2))
+    assert "lint/areal/group_of_one" in {f.code for f in lint(Paste(paths=("a",), framework="areal", settings=old))}
+    shares = (setting("generator.gpu_memory_utilization", 1.5),)
+    found = lint(Paste(paths=("a",), framework="skyrl", settings=shares))
+    assert any(f.severity is Severity.FAULT and "generator.gpu_memory_utilization=1.5" in f.title for f in found)
+
+
 @given(st.data())
 def test_a_cut_paste_raises_nothing(data: st.DataObject) -> None:
     paste = healthy(data.draw(st.sampled_from(bases())))

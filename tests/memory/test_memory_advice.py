@@ -220,6 +220,30 @@ def test_little_fragmentation_needs_no_word(oom_paste: Any) -> None:
     assert not [line for line in lines(finding) if "ALLOC_CONF" in line]
 
 
+@pytest.mark.parametrize(
+    ("stated", "says"),
+    [
+        # 9.75 of 69.95 GiB that PyTorch holds are unusable, 14 %; the card is not stated
+        ("Of the allocated memory 60.20 GiB is allocated by PyTorch, and 9.75 GiB is reserved by PyTorch but", "large"),
+        ("Of the allocated memory 66.20 GiB is allocated by PyTorch, and 0.75 GiB is reserved by PyTorch but", None),
+        # 5 + 1 GiB would hold the 5.5 that are needed, though 5 of 80 GiB alone are no large part
+        (
+            "GPU 0 has a total capacity of 80.00 GiB of which 1.00 GiB is free. Of the allocated memory 70.00 GiB is "
+            "allocated by PyTorch, and 5.00 GiB is reserved by PyTorch but",
+            "in one piece",
+        ),
+    ],
+)
+def test_fragmentation_is_seen_without_the_cards_size_and_where_it_decides(
+    oom_paste: Any, stated: str, says: str | None
+) -> None:
+    text = f"CUDA out of memory. Tried to allocate 5.50 GiB. {stated} unallocated."
+    finding = only(memory_findings(oom_paste(text)))
+    treated = [r.text for r in finding.remedies if any("expandable_segments" in line for line in r.lines)]
+    assert bool(treated) is (says is not None)
+    assert says is None or says in treated[0]
+
+
 def test_a_card_that_is_already_taken_is_asked_for_what_is_free(oom_paste: Any) -> None:
     # 31.44 of 47.38 GiB are free: 0.663, less 0.02 of head-room
     text = (

@@ -4,9 +4,7 @@ from steptune.compare.side import Side
 from steptune.core.finding import Evidence, Finding, FindingKind, Severity
 from steptune.core.paste import Series, ValueStatus
 from steptune.core.profile import Origin
-
-TRUNCATED_FRAC = 0.3
-"""Share of answers that hit the limit from which a comparison must say so (V37: 0.90; healthy runs stay below 0.1)."""
+from steptune.core.truncation import cut_severity
 
 LENGTH_FRAC = 0.1
 """Change of the mean answer length from which tokens per second are not like for like: decoding batches and attention
@@ -22,13 +20,14 @@ CARD_SERIES = ("memory_allocated_gib", "memory_reserved_gib")
 def truncation(a: Side, b: Side) -> Finding | None:
     """Return the finding where either side cuts many answers off."""
     shares = {side.label: share for side in (a, b) if (share := _truncated(side)) is not None}
-    if not shares or max(shares.values()) < TRUNCATED_FRAC:
+    severity = cut_severity(max(shares.values(), default=0.0))
+    if severity is None:
         return None
     stated = ", ".join(f"{label} {share:.0%}" for label, share in shares.items())
     return Finding(
         code="health/truncation",
         kind=FindingKind.HEALTH,
-        severity=Severity.WARNING,
+        severity=severity,
         title=f"Many answers are cut off at the limit ({stated}): fix this before tuning speed",
         evidence=tuple(
             series_evidence(side, "clipped_frac", "truncated") for side in (a, b) if side.steps("clipped_frac")

@@ -2,14 +2,9 @@
 
 from steptune.core.finding import Evidence, Finding, Severity
 from steptune.core.paste import Series
+from steptune.core.truncation import MOST_CUT_FRAC, cut_severity
 from steptune.diagnose.job import Job, origin_of, setting_text
 from steptune.diagnose.vitals import health_finding, recent_median
-
-MANY_FRAC = 0.2
-"""Cut answers from which the length limit shapes what is learnt; AReaL's guide asks for at most 0.05. Prior."""
-
-MOST_FRAC = 0.5
-"""Cut answers from which most samples carry no finished answer."""
 
 FINE_ESS_FRAC = 0.9
 """Effective sample size that looks healthy: 0.989 was printed while 98 % of the answers were cut (K01)."""
@@ -23,20 +18,21 @@ def truncation(job: Job) -> Finding | None:
     if series is None:
         return None
     cut = _worst(series)
-    if not MANY_FRAC <= cut <= 1:
+    severity = cut_severity(cut)
+    if severity is None:
         return None
     limit = job.declared("max_completion_len")
     facts = [_fact(series, cut), *_range(series)] + (
         [Evidence(text=setting_text(limit), origin=limit.origin)] if limit else []
     )
     title = f"{_percent(cut)} of the answers are cut at the length limit: fix this first, cut answers cannot be right"
-    return health_finding("truncation", title, tuple(facts), Severity.FAULT if cut >= MOST_FRAC else Severity.WARNING)
+    return health_finding("truncation", title, tuple(facts), severity)
 
 
 def low_completion(job: Job) -> Finding | None:
     """Find answers that do not end while the effective sample size looks fine."""
     cut, ess = job.series("clipped_frac"), job.series("ess_frac")
-    if cut is None or ess is None or not (_worst(cut) >= MOST_FRAC and min(ess.finite()) >= FINE_ESS_FRAC):
+    if cut is None or ess is None or not (_worst(cut) >= MOST_CUT_FRAC and min(ess.finite()) >= FINE_ESS_FRAC):
         return None
     title = (
         f"{_percent(_worst(cut))} of the answers never end while the effective sample size looks fine "

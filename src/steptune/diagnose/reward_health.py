@@ -7,6 +7,7 @@ from steptune.core.finding import Evidence, Finding, Severity
 from steptune.core.paste import Series
 from steptune.diagnose.extremes import extremes
 from steptune.diagnose.flat_reward import flat_reward
+from steptune.diagnose.idle_groups import idle_groups
 from steptune.diagnose.job import Job, origin_of
 from steptune.diagnose.vitals import RECENT, health_finding, whole_steps
 from steptune.stats.trend import rises
@@ -39,7 +40,7 @@ def dead_reward(job: Job) -> Finding | None:
                 return health_finding("dead_reward", title, (fact,), Severity.WARNING)
             title = f"Dead run: {what} in {num_steps} steps on end, so nothing is learnt; fix the reward first"
             return health_finding("dead_reward", title, (fact,), Severity.FAULT)
-    return _without_spread(job) or flat_reward(job)
+    return _without_spread(job) or flat_reward(job) or idle_groups(job)
 
 
 def _without_spread(job: Job) -> Finding | None:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from steptune.core.bottleneck import BottleneckKind
 from steptune.core.estimate import Estimate, Source
 from steptune.core.finding import Evidence, Finding, FindingKind, Severity
-from steptune.diagnose.completion import FINE_ESS_FRAC, MOST_FRAC
+from steptune.core.truncation import MOST_CUT_FRAC
+from steptune.diagnose.completion import FINE_ESS_FRAC
 from steptune.diagnose.durations import said
 from steptune.diagnose.facts import UNKNOWN_NOISE_SHARE_FRAC
 from steptune.diagnose.job import Job
@@ -96,7 +97,7 @@ def _unfinished(table: Table) -> Finding | None:
         return None
     worst = max(table.rows, key=lambda row: row.number(cut) or 0.0)
     percent = worst.number(cut)
-    if percent is None or not MOST_FRAC <= percent / PERCENT <= 1:
+    if percent is None or not MOST_CUT_FRAC <= percent / PERCENT <= 1:
         return None
     size = None if ess is None else worst.number(ess)
     is_hidden = size is not None and FINE_ESS_FRAC <= size <= 1

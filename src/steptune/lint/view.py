@@ -13,6 +13,7 @@ from steptune.core.finding import Evidence
 from steptune.core.paste import Note, Paste, Setting, effective
 from steptune.lint.formula import Scalar, evaluate, holds, names_in
 from steptune.lint.rule import Name, RuleSet
+from steptune.published.keys import former_names
 
 DEVICES = "device_count"
 """Name under which formulas find the number of devices a log states."""
@@ -79,9 +80,14 @@ class View:
         return replace(self, what_if={**self.what_if, name: value})
 
     def setting(self, name: str) -> Setting | None:
-        """Return the setting behind ``name``, the newest spelling first; None when no spelling is set."""
+        """Return the setting behind ``name``, the newest spelling first; None when no spelling is set.
+
+        Keys that were renamed count under their old names too: many posts are older than the present version.
+        """
         known = self.names.get(name)
-        found = (self.settings.get(spelling(key)) for key in (known.keys if known else ()))
+        keys = known.keys if known else ()
+        former = former_names(self.framework)
+        found = (self.settings.get(spelling(key)) for key in (*keys, *(old for k in keys for old in former.get(k, ()))))
         return next((setting for setting in found if setting is not None), None)
 
     def written_as(self, name: str) -> tuple[Setting, ...]:

@@ -4,6 +4,7 @@ The surprise: one message has several wordings (torch before 2.1, torch since, i
 the old one), and the free memory it states is after the allocator has already given its cache back.
 """
 
+import math
 import re
 from dataclasses import dataclass
 from typing import final
@@ -76,6 +77,19 @@ class Figures:
             return None
         missing = self.needed_gib - self.free_gib
         return missing if missing > 0 else None
+
+    def is_fragmented(self, threshold_frac: float) -> bool:
+        """Return whether the unusable part of the card, or of what PyTorch holds, reaches ``threshold_frac``."""
+        if self.unallocated_gib is None:
+            return False
+        whole = self.capacity_gib or self.unallocated_gib + (self.allocated_gib or math.inf)
+        return self.unallocated_gib / whole >= threshold_frac
+
+    def would_fit_whole(self) -> bool:
+        """Return whether free and unusable memory together hold what is needed."""
+        if self.needed_gib is None or self.unallocated_gib is None or self.free_gib is None:
+            return False
+        return self.free_gib < self.needed_gib <= self.unallocated_gib + self.free_gib
 
 
 def read_figures(text: str) -> Figures:

@@ -2,6 +2,7 @@
 
 from steptune.core.finding import Remedy
 from steptune.memory.classify import Failure
+from steptune.memory.figures import Figures
 from steptune.memory.moves import new_value
 from steptune.memory.settings import View
 from steptune.memory.tables import KeyMove, RemedyRule, compiled, remedy_rules
@@ -19,7 +20,8 @@ OTHERS_FRAC = 0.2
 """Part of the card in other processes from which they come first; a bare CUDA context is 0.3 to 0.6 GiB."""
 
 FRAGMENTED_FRAC = 0.1
-"""Reserved but unallocated part of the card from which fragmentation is worth treating (N08: 7 of 80 GiB)."""
+"""Reserved but unallocated part of the card, or of what PyTorch holds where the card is not stated, from which
+fragmentation is worth treating (N08: 7 of 80 GiB)."""
 
 
 def remedies(failure: Failure, view: View) -> tuple[Remedy, ...]:
@@ -104,13 +106,12 @@ def _in_words(rule: RemedyRule, view: View) -> str:
 
 def _fragmentation(failure: Failure, view: View) -> tuple[Remedy, ...]:
     figures = failure.best.figures
-    stated, capacity = figures.unallocated_gib, figures.capacity_gib
-    if stated is None or not capacity or stated / capacity < FRAGMENTED_FRAC:
+    if not (figures.is_fragmented(FRAGMENTED_FRAC) or figures.would_fit_whole()):
         return ()
     if uses_sleep(view, failure.words()):
         return (
             Remedy(
-                text="Fragmentation is large, but do not set expandable_segments here: vLLM's sleep mode refuses it "
+                text=f"{_said(figures)}, but do not set expandable_segments here: vLLM's sleep mode refuses it "
                 "(its memory pool asserts); garbage_collection_threshold and an emptied cache are safe",
                 lines=("export PYTORCH_CUDA_ALLOC_CONF=garbage_collection_threshold:0.6",),
                 source="https://github.com/pytorch/pytorch/issues/147851",
@@ -118,8 +119,16 @@ def _fragmentation(failure: Failure, view: View) -> tuple[Remedy, ...]:
         )
     return (
         Remedy(
-            text="Fragmentation is large: growing segments waste less (only where no vLLM engine sleeps on this card)",
+            text=f"{_said(figures)}: growing segments waste less (only where no vLLM engine sleeps on this card)",
             lines=("export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",),
             source="https://docs.pytorch.org/docs/stable/notes/cuda.html",
         ),
+    )
+
+
+def _said(figures: Figures) -> str:
+    return (
+        "The request would have fitted into what is reserved and free, were it in one piece"
+        if figures.would_fit_whole()
+        else "Fragmentation is large"
     )

@@ -100,6 +100,16 @@ def renames(framework: str) -> tuple[Rename, ...]:
     )
 
 
+@cache
+def former_names(framework: str) -> Mapping[str, tuple[str, ...]]:
+    """Return by key the names it had before and still has the meaning of; keys that never changed are not there."""
+    held: dict[str, list[str]] = {}
+    for row in renames(framework):
+        if row.kind == "renamed" and row.new:
+            held.setdefault(row.new, []).append(row.old)
+    return {new: tuple(old) for new, old in held.items()}
+
+
 def _kind(text: str) -> Literal["renamed", "removed", "ignored", "deprecated", "meaning"]:
     for kind in ("renamed", "removed", "ignored", "deprecated", "meaning"):
         if text == kind:

@@ -2,13 +2,18 @@
 
 import json
 import pprint
+from collections.abc import Callable
 
 import pytest
 from config_texts import settings_of, values_in
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from steptune.core.paste import Setting
+from steptune.readers.config.python_text import read_python
 from steptune.readers.config.read import CONFIG_LINE, read_settings
+
+Reader = Callable[[list[tuple[int, str]], str], tuple[Setting, ...] | None]
 
 METRIC_LINES = [
     "step:2 - actor/lr:0.0 - timing_s/gen:74.020 - actor/grad_norm:0.05",
@@ -31,6 +36,39 @@ METRIC_LINES = [
     "usage: main.py [-h]",
     "baseline:",
 ]
+
+
+LAUNCHER = """\
+MODEL_ARGS = "--hf-checkpoint /root/Qwen3-4B --num-layers 36 "
+rollout_args = (
+    "--rollout-batch-size 16 --n-samples-per-prompt 8 "
+    f"--rollout-max-response-len {max_len} "
+    "--apply-chat-template "
+)
+cmd = ["python", "train.py",
+    "--num-rollout",
+    "100",
+    "--lr", lr,
+    "--dtype", "bfloat16"]
+parser.add_argument("--seed", type=int, default=1)
+"""
+
+
+@pytest.mark.parametrize("read", [read_settings, read_python])
+def test_flags_in_the_strings_of_a_python_launcher_are_settings(read: Reader) -> None:
+    found = {s.key: s for s in read(list(enumerate(LAUNCHER.splitlines(), start=1)), "run.py") or ()}
+    known = {key: s.value for key, s in found.items() if s.is_resolved and key not in ("rollout_args", "cmd")}
+    assert known == {
+        "hf-checkpoint": "/root/Qwen3-4B",
+        "num-layers": 36,
+        "rollout-batch-size": 16,
+        "n-samples-per-prompt": 8,
+        "apply-chat-template": True,
+        "num-rollout": 100,
+        "dtype": "bfloat16",
+    }
+    assert {key for key, s in found.items() if not s.is_resolved} == {"rollout-max-response-len", "lr"}
+    assert found["num-rollout"].origin.line == 8
 
 
 @pytest.mark.parametrize("line", METRIC_LINES)

@@ -29,6 +29,16 @@ def test_an_out_of_memory_text_keeps_its_traceback_innermost_last() -> None:
     assert oom.context[-1] == "run_backward(self)"
 
 
+def test_the_rest_of_an_out_of_memory_text_may_stand_on_rows_of_its_own() -> None:
+    rows = (
+        "CUDA out of memory. Tried to allocate 12.50 GiB.",
+        "Of the allocated memory 60.20 GiB is allocated by PyTorch,",
+        "and 9.75 GiB is reserved by PyTorch but unallocated.",
+    )
+    [oom] = excerpts(*rows)
+    assert oom.text == " ".join(rows)
+
+
 def test_an_out_of_memory_text_broken_over_rows_is_one() -> None:
     rows = (
         "CUDA out of memory. Tried to allocate 2.32 GiB.",

@@ -99,13 +99,8 @@ def cut_blocks(lines: Iterable[NumberedLine]) -> Iterator[Block]:
 def _belongs(block: Block, kind: str | None, number: int, text: str) -> bool:
     """Whether a line of this kind goes on with ``block``."""
     is_near = number - block.lines[-1][0] <= MAX_GAP_LINES
-    if block.language == "tree":
-        return block.depth > 0 and len(block.lines) < MAX_TREE_LINES and (kind is not None or is_near)
-    if block.language == "quoted_flags":
-        return kind == "quoted_flag" or (is_near and _VALUE_LINE.match(text) is not None)
-    if block.language == "overrides":
-        # wrapped anywhere, so a line of it may look like anything
-        return kind == "overrides" or (block.depth > 0 and number - block.lines[-1][0] == 1)
+    if block.language in ("tree", "quoted_flags", "overrides"):
+        return _is_inside(block, kind, number, text)
     if block.language == "shell":
         if (block.is_continued and number - block.lines[-1][0] == 1) or (block.depth > 0 and kind is not None):
             return kind != "fence"
@@ -123,6 +118,18 @@ def _belongs(block: Block, kind: str | None, number: int, text: str) -> bool:
     if block.language == "yaml":
         return language == "yaml" and (is_near or text[:1] in " -")
     return language == block.language and is_near
+
+
+def _is_inside(block: Block, kind: str | None, number: int, text: str) -> bool:
+    """Whether a line stands inside a block that knows its own end, of whatever kind the line may look."""
+    distance = number - block.lines[-1][0]
+    if block.language == "tree":
+        is_short = len(block.lines) < MAX_TREE_LINES
+        return block.depth > 0 and is_short and (kind is not None or distance <= MAX_GAP_LINES)
+    if block.language == "quoted_flags":
+        return kind == "quoted_flag" or (distance <= MAX_GAP_LINES and _VALUE_LINE.match(text) is not None)
+    # wrapped anywhere, so a line of it may look like anything
+    return kind == "overrides" or (block.depth > 0 and distance == 1)
 
 
 def bracket_depth(text: str) -> int:

@@ -9,6 +9,8 @@ import re
 CONFIG_LINE: re.Pattern[str] = re.compile(
     r"""\s*+(?:
     (?P<fence>```)
+    |(?P<quoted_flag>(?:[A-Za-z_][\w.]*+\s*+(?:\+?=\s*+[\[(]?|(?<!add_argument)\(\[?)\s*+|[\[(]\s*+)?f?['"]--[A-Za-z][\w.-]*+
+        (?:[\s=]|['"](?!\s*:)))
     |(?P<overrides>(?:\d\S*\s+)?(?:Error\ executing\ job\ with\ o|O)verrides:\s*\[
         |['"][+~]{0,2}[A-Za-z_][\w.]*+=[^'"]*+['"]\s*[,\]]|[^\s'"]*+['"],\s*['"][+~]{0,2}[A-Za-z_][\w.]*+=)
     |(?P<comment>\#)

@@ -15,6 +15,7 @@ from steptune.readers.config.arguments import values_of
 from steptune.readers.config.calls import key_prefix
 from steptune.readers.config.line_kinds import is_metric_name, is_prose
 from steptune.readers.config.python_syntax import parse_quietly
+from steptune.readers.config.quoted_flags import read_flag_node
 from steptune.readers.config.settings import make_setting
 from steptune.readers.config.yaml_text import NumberedLine
 
@@ -77,11 +78,14 @@ class _PythonReader:
 
     def read(self, tree: ast.Module) -> Iterator[Setting]:
         nodes = sorted((n for n in ast.walk(tree) if hasattr(n, "lineno")), key=lambda n: n.lineno)  # type: ignore[attr-defined]
+        inside = _inner(nodes)
         for node in nodes:
             if isinstance(node, ast.Assign) and len(node.targets) == 1:
                 yield from self._assignment(node.targets[0], node.value)
             elif isinstance(node, ast.Call):
                 yield from self._call(node)
+            if isinstance(node, ast.List | ast.Tuple) or _is_alone(node, inside):
+                yield from read_flag_node(node, self._path, self._line)
 
     def _assignment(self, target: ast.expr, value: ast.expr) -> Iterator[Setting]:
         text, known, is_resolved = self._value(value)
@@ -154,10 +158,13 @@ class _PythonReader:
             return sides[0] + sides[1]
         return sides[0] // sides[1] if isinstance(node.op, ast.FloorDiv) and sides[1] else None
 
+    def _line(self, node: ast.expr) -> int:
+        return self._numbers[min(node.lineno, len(self._numbers)) - 1]
+
     def _setting(
         self, key: str, value: SettingValue, text: str, node: ast.expr, *, is_resolved: bool, is_env: bool = False
     ) -> Setting:
-        line = self._numbers[min(node.lineno, len(self._numbers)) - 1]
+        line = self._line(node)
         return make_setting(
             key=key,
             value=value,
@@ -167,6 +174,17 @@ class _PythonReader:
             line=line,
             is_resolved=is_resolved,
         )
+
+
+def _inner(nodes: Sequence[ast.AST]) -> frozenset[int]:
+    """Return the identities of expressions that belong to another string, list or argument of `add_argument`."""
+    owners = (n for n in nodes if isinstance(n, ast.List | ast.Tuple | ast.JoinedStr | ast.Call))
+    return frozenset(id(child) for owner in owners for child in ast.iter_child_nodes(owner))
+
+
+def _is_alone(node: ast.AST, inside: frozenset[int]) -> TypeGuard[ast.expr]:
+    """Whether ``node`` is a string of several flags that stands alone: ``args = "--a 1 --b 2 "``."""
+    return isinstance(node, ast.Constant | ast.JoinedStr) and id(node) not in inside
 
 
 def _is_scalar(value: object) -> TypeGuard[KnobValue]:

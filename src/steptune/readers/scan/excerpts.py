@@ -105,12 +105,18 @@ one more literal costs every megabyte 0.6 ms."""
 _FEW_LITERALS = tuple(literal.decode() for literal in (*WITH_CONTEXT, *LONE))
 _ALL_LITERALS = (*_FEW_LITERALS, *(literal.decode() for literal in LONE_AT_EDGES))
 
+_RECORD_LITERALS = (*_FEW_LITERALS, "it/s")
+
 _LONG_LINE = 1500
 """Characters above which a line is a record of metrics, in which only the literals that matter anywhere are sought."""
 
-_KINDS: tuple[tuple[ExcerptKind, re.Pattern[str]], ...] = (
+_RECORD_PAIRS = 5
+"""Pairs of a name and a number from which on a shorter line is one too, whether colons or pipes stand between them."""
+
+_KINDS: tuple[tuple[ExcerptKind, tuple[str, ...], re.Pattern[str]], ...] = (
     (
         ExcerptKind.OOM,
+        ("emory", "oom", "OOM", "Killed process"),
         re.compile(
             r"ut of memory|OutOfMemory|running low on memory|return OOM"
             r"|annot allocate memory|\boom[-_ ]?kill|Killed process|MemoryError"
@@ -118,9 +124,10 @@ _KINDS: tuple[tuple[ExcerptKind, re.Pattern[str]], ...] = (
             r"|emory pressure|Free at OOM"
         ),
     ),
-    (ExcerptKind.PROGRESS, re.compile(r"\d+/\d+ \[[^\]\n]{0,60}?\d(?:\.\d+)? ?(?:s/it|it/s)")),
+    (ExcerptKind.PROGRESS, ("it",), re.compile(r"\d+/\d+ \[[^\]\n]{0,60}?\d(?:\.\d+)? ?(?:s/it|it/s)")),
     (
         ExcerptKind.MEMORY,
+        ("emory", "leep", "KV ", "GPU ", "aximum", "max_total", "ragmentation", "wake up"),
         re.compile(
             r"memory is still in use|Sleep mode freed|KV [Cc]ache (?:size|mem|is alloc)|GPU blocks"
             r"|[Mm]aximum concurrency|actual GPU [Uu]tilization|max_total_num_tokens|ragmentation"
@@ -129,6 +136,7 @@ _KINDS: tuple[tuple[ExcerptKind, re.Pattern[str]], ...] = (
     ),
     (
         ExcerptKind.ERROR,
+        ("rror", "xception", "ERROR", "CRITICAL", "unexpectedly", "SIG", "collective", "Killed", "code", "status"),
         re.compile(
             r"^\W*(?:\w+\.){0,8}\w*(?:Error|Exception)\b|\bERROR\b|\bCRITICAL\b"
             r"|Unhandled error\b.*\bray::|died unexpectedly|SIGKILL|SIGSEGV|collective operation timeout|^Killed\b"
@@ -137,10 +145,12 @@ _KINDS: tuple[tuple[ExcerptKind, re.Pattern[str]], ...] = (
     ),
     (
         ExcerptKind.WARNING,
+        ("WARN", "Warning", "deprecated", "ignored", "precedence", "alling back"),
         re.compile(r"\bWARN(?:ING)?\b|Warning\b|deprecated|(?:is|are|be) ignored|will take precedence|alling back"),
     ),
     (
         ExcerptKind.EVENT,
+        ("",),
         re.compile(
             r"^\s*export \w+=|os\.environ\[|[Ss]av(?:ed|ing) (?:model )?checkpoint|\.distcp\b|[Ll]oaded checkpoint"
             r"|time cost: [\d.]+s|time \(ms\) \|"
@@ -149,7 +159,14 @@ _KINDS: tuple[tuple[ExcerptKind, re.Pattern[str]], ...] = (
         ),
     ),
 )
-"""In order of weight: a line is kept for the first that fits."""
+"""In order of weight: a line is kept for the first that fits. One of the literals is in every line of the kind."""
+
+_SETUP_BAR = re.compile(
+    r"\b(?:Loading|Captur|Download|Fetching|Filter|Map(?:ping)?\b|Tokeniz|Generating \w+ split|Saving|Casting|Creating"
+    r"|Convert|Compil|Warm|Profil|Preprocess|Resolving|Unpack|Extract|Upload|Writing|Quantiz|Initializ|Packing|Applying"
+    r"|Adding (?:EOS|requests)|Truncat|Shuffl|Formatting|Parsing|Processing (?:data|prompts|example))[^%|\n]{0,80}\d{1,3}%"
+)
+"""The label of a bar over something that no step waits for: weights, graphs, a data set."""
 
 _TRACEBACK = "Traceback (most recent call last)"
 _FRAME = re.compile(r'^\s*File "[^"]+", line \d+|\bray::')
@@ -158,6 +175,9 @@ _CHAIN = re.compile(
     r"|^\s{0,12}[A-Za-z_][\w.]*\s+\([\w./-]+\.py:\d+"
 )
 """A call of a chain that somebody wrote by hand: `→ get_logprobs   (model_utils.py:1383)`."""
+
+_FRAME_LITERALS = ('File "', "ray::", "→", "->", "=>", "Worker", ".py:")
+"""One of them is in every frame and every call of a chain."""
 
 CHAIN_REACH = 12
 """Lines back from an error that such a chain may be away: an arrow further up is of something else."""
@@ -171,7 +191,9 @@ _LISTED = re.compile(r"[-dl](?:[-r][-w][-xsStT]){3}")
 
 _OOM_GOES_ON = re.compile(
     r"^\W*(?:GPU \d|Memory on the node|has a total|of which|Including|this process|If reserved|\S* ?allocated"
-    r"|Currently allocated|Requested\s+:|Device limit|Free \(according|PyTorch limit|:\s+[\d.]+ [GM]iB)"
+    r"|Currently allocated|Requested\s+:|Device limit|Free \(according|PyTorch limit|:\s+[\d.]+ [GM]iB"
+    r"|Of the allocated|(?:and |Process \d+ has )?[\d.]+ [KMGT]i?B (?:is (?:free|allocated|reserved)|memory in use)"
+    r"|Tried to allocate|PyTorch, and|reserved (?:by|in total)|See documentation for|free;)"
 )
 _DIGITS = re.compile(r"\d+")
 
@@ -201,16 +223,18 @@ class ExcerptCollector:
         text, is_error = split_prefix(text)
         if self._goes_on(number, text):
             return
-        literals = _ALL_LITERALS if len(text) < _LONG_LINE else _FEW_LITERALS
-        if not is_error and not any(literal in text for literal in literals):
+        literals = _RECORD_LITERALS if _is_record(text) else _ALL_LITERALS
+        if not is_error and not any(map(text.__contains__, literals)):
             self._take_code(number, text)
             return
         is_traceback = self._take_traceback(number, text)
-        kind = next((kind for kind, pattern in _KINDS if pattern.search(text)), None)
+        kind = _kind(text)
         if kind is None and is_error and text.strip() and not is_traceback:
             kind = ExcerptKind.ERROR
         if kind is None:
             return
+        if kind is ExcerptKind.PROGRESS and _SETUP_BAR.search(text):
+            kind = ExcerptKind.EVENT
         text = text.strip()[:MAX_TEXT]
         key = (kind, text if _LISTED.match(text) else _DIGITS.sub("0", text))
         self._keep(key, number, text)
@@ -225,7 +249,7 @@ class ExcerptCollector:
         is_start = text.lstrip().startswith(_TRACEBACK)
         if is_start:
             self._frames.clear()
-        if _FRAME.search(text) or _CHAIN.search(text):
+        if any(map(text.__contains__, _FRAME_LITERALS)) and (_FRAME.search(text) or _CHAIN.search(text)):
             if not _PASSING.search(text):
                 self._add_frame(number, text)
             return True
@@ -282,3 +306,16 @@ class ExcerptCollector:
 
     def _origin(self, number: int, kind: ExcerptKind) -> Origin:
         return Origin(path=self.path, line=number, key=kind.value)
+
+
+def _kind(text: str) -> ExcerptKind | None:
+    for kind, literals, pattern in _KINDS:
+        if any(map(text.__contains__, literals)) and pattern.search(text):
+            return kind
+    return None
+
+
+def _is_record(text: str) -> bool:
+    if len(text) >= _LONG_LINE:
+        return True
+    return text.count("': ") >= _RECORD_PAIRS or text.count(" | ") >= _RECORD_PAIRS
