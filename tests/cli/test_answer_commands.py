@@ -129,8 +129,6 @@ def test_a_folder_stands_for_its_files_without_weights_and_hidden_ones(said: lis
         (["lint", "nowhere.sh"], "got `nowhere.sh`"),
         (["compare", "run.log", "nowhere.log"], "got `nowhere.log`"),
         (["diagnose", "empty"], "got `empty`"),
-        (["diagnose", "-", "-"], "got 2 times `-`"),
-        (["compare", "-", "-"], "got 2 times `-`"),
         (["diagnose", "run.log", "--html", "no/such/folder.html"], "cannot be written"),
     ],
 )
@@ -143,6 +141,19 @@ def test_what_cannot_be_read_or_written_exits_with_one(
     assert text.startswith("steptune: ")
     assert got in text
     assert "hint: " in text
+
+
+@pytest.mark.parametrize("argv", [["diagnose", "-", "-"], ["compare", "-", "-"]])
+def test_standard_input_named_twice_is_a_wrong_call(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(argv) == 2
+    assert "got 2 times `-`" in capsys.readouterr().err
+
+
+def test_only_given_twice_shows_both_sorts(said: list[Path], log: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diagnose", log, "--only", "lint", "--only", "memory"]) == 3
+    told = capsys.readouterr().out
+    assert "lint/any/x" in told
+    assert "oom/logits" in told
 
 
 @pytest.mark.parametrize("argv", [["diagnose"], ["lint"], ["compare", "a"], ["diagnose", "x", "--only", "speed"]])
@@ -190,7 +201,7 @@ def test_characters_a_terminal_cannot_show_are_no_crash(said: list[Path], monkey
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     """As `steptune ... | head`: the pipe's other end is closed before anything is printed."""
-    code = "import os, sys\nfrom steptune.cli.show import print_plain\nos.read(0, 1)\nprint_plain('x' * 100000)\n"
+    code = "import os, sys\nfrom steptune.cli.streams import print_plain\nos.read(0, 1)\nprint_plain('x' * 100000)\n"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     read_end, write_end = os.pipe()
     with subprocess.Popen(

@@ -45,9 +45,9 @@ def test_advice_alone_tries_nothing_and_can_be_taken_up_later(
 
 
 def test_tune_takes_a_job_or_a_run_but_not_both(job_file: Job, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["tune"]) == 1
+    assert main(["tune"]) == 2
     assert "got neither; allowed: one of them; hint: " in said(capsys)
-    assert main(["tune", job_file(""), "--resume", "runs/x"]) == 1
+    assert main(["tune", job_file(""), "--resume", "runs/x"]) == 2
     assert "got both; allowed: one of them; hint: " in said(capsys)
 
 

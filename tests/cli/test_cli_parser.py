@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from steptune import __version__
 from steptune.cli.main import build_parser, main
 
 FLAGS = {
@@ -54,6 +55,7 @@ def test_help_exits_with_zero(argv: list[str], capsys: pytest.CaptureFixture[str
 def test_help_of_every_command_loads_nothing_heavy() -> None:
     code = f"""
 import contextlib, io, json, sys
+from steptune import __version__
 from steptune.cli.main import main
 for argv in {[["--help"], *([command, "--help"] for command in FLAGS)]!r}:
     with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
@@ -69,6 +71,38 @@ print(json.dumps(sorted(sys.modules)))
         "steptune.cli",
         "steptune.cli.main",
     ]
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as leaving:
+        main(["--version"])
+    assert leaving.value.code == 0
+    assert capsys.readouterr().out == f"steptune {__version__}\n"
+
+
+@pytest.mark.parametrize("command", FLAGS)
+def test_help_of_every_command_lists_its_exit_codes(command: str) -> None:
+    told = commands()[command].format_help()
+    assert "exit codes: 0 " in told
+    assert "2 a wrong call" in " ".join(told.split())
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["diagnose", "x", "--html", "a.html", "--html", "b.html"], "given twice: `a.html` and `b.html`"),
+        (["tune", "--resume", "a", "--resume", "b"], "given twice: `a` and `b`"),
+        (["tune", "job.toml", "--set", "budget"], "got `budget`; allowed: a name, `=` and a value"),
+        (["forecast", "job.toml", "--set", "layout"], "got `layout`; allowed: a name, `=` and a value"),
+    ],
+)
+def test_a_value_that_would_be_forgotten_or_is_none_is_refused(
+    argv: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as leaving:
+        main(argv)
+    assert leaving.value.code == 2
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("argv", [[], ["tun"], ["tune", "--resum"], ["report"], ["train", "job", "--steps", "many"]])

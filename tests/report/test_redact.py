@@ -103,6 +103,11 @@ def test_aws_keys_and_private_keys_are_replaced() -> None:
         "tokens_per_second: 5193.2",
         "2025-01-01 12:30:59 INFO http://10.0.0.1:8265/api",
         "model_name_or_path=Qwen/Qwen2.5-7B-Instruct",
+        "token: 16384 pw=12ms auth: none",
+        "token: bf16",
+        "token: v12",
+        "/home/ubuntu/verl and /root/verl",
+        "/workspace/home_run/x",
     ],
 )
 def test_what_is_no_secret_stays(text: str) -> None:
@@ -159,6 +164,39 @@ def test_no_output_of_a_comparison_holds_a_secret(key: str) -> None:
     clean = redact(answer)
     for output in (comparison_text(clean), comparison_html(clean), answer_json(clean)):
         assert key not in output
+
+
+@pytest.mark.parametrize(
+    "text", ["token: ab12", "--token ab12", "login(token='ab12')", "pwd=hunter2", "auth: x9y8", "password: 1234"]
+)
+def test_a_short_secret_beside_a_weak_word_is_replaced(text: str) -> None:
+    assert REDACTED in redact_text(text)
+    assert not {"ab12", "hunter2", "x9y8", "1234"} & set(redact_text(text).replace("'", " ").replace("=", " ").split())
+
+
+def test_a_setting_with_a_weak_name_hides_a_short_secret_and_keeps_a_number() -> None:
+    held = [Setting(key="token", value=v, text=v, layer="file", origin=origin(1, "")) for v in ("ab12", "16384")]
+    clean = redact(Paste(paths=(), settings=tuple(held)))
+    assert [setting.text for setting in clean.settings] == [REDACTED, "16384"]
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("/home/alice/verl/run.sh", "/home/[user]/verl/run.sh"),
+        ("/data/home/alice.b/x", "/data/home/[user]/x"),
+        ("/Users/alice", "/Users/[user]"),
+        (r"C:\Users\alice\x", r"C:\Users\[user]\x"),
+        ("file:///home/alice/x", "file:///home/[user]/x"),
+    ],
+)
+def test_the_name_in_a_home_folder_is_hidden(path: str, shown: str) -> None:
+    assert redact_text(f"loading {path}: done").startswith(f"loading {shown}")
+    given = Paste(
+        paths=(path,), settings=(Setting(key="a", value=path, text=path, layer="file", origin=origin(1, "")),)
+    )
+    clean = redact(given)
+    assert "alice" not in clean.model_dump_json()
 
 
 def test_a_key_of_digits_only_is_hidden_as_a_value_too() -> None:

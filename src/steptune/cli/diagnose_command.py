@@ -1,13 +1,15 @@
 """`steptune diagnose`: where the time goes and what is wrong, from whatever a user has of a job."""
 
 import argparse
-import sys
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from steptune.cli.answer import answer
 from steptune.cli.input_files import input_files
+from steptune.cli.own_files import without_jobs
 from steptune.cli.page_place import check_page
-from steptune.cli.show import EXIT_FINE, EXIT_FOUND, EXIT_UNREAD, presentable, print_plain, print_text, write_page
+from steptune.cli.show import EXIT_FINE, EXIT_FOUND, EXIT_UNREAD, presentable, print_text, write_page
+from steptune.cli.streams import print_plain, say
 from steptune.core.errors import explain
 from steptune.core.finding import Diagnosis, FindingKind, Severity
 
@@ -23,10 +25,10 @@ def run(args: argparse.Namespace) -> int:
     """Print the answer; exit 3 when a fault is among what is shown."""
     with input_files(args.files) as paths:
         check_page(args.html, args.files, paths)
-        diagnosis = presentable(answer(paths))
+        diagnosis = presentable(answer(without_jobs(paths, args.command)))
     is_read = "no_data" not in diagnosis.codes()
     if args.only:
-        diagnosis = only(diagnosis, args.only)
+        diagnosis = only(diagnosis, kept_kinds(args.only))
     write(diagnosis, args)
     is_faulty = any(finding.severity is Severity.FAULT for finding in diagnosis.findings)
     if not is_read:
@@ -43,12 +45,17 @@ def say_unread(wanted: str) -> None:
         allowed=wanted,
         hint="check the path; unpack archives",
     )
-    print(f"steptune: {sentence}", file=sys.stderr)
+    say(f"steptune: {sentence}")
 
 
-def only(diagnosis: Diagnosis, name: str) -> Diagnosis:
-    """Return the findings of one sort, without phases, bottlenecks and neighbours."""
-    kept = tuple(finding for finding in diagnosis.findings if finding.kind in ONLY[name])
+def kept_kinds(names: Sequence[str]) -> tuple[FindingKind, ...]:
+    """Return the kinds of finding that all ``--only`` together keep; none were given, none are left out."""
+    return tuple(dict.fromkeys(kind for name in names for kind in ONLY[name]))
+
+
+def only(diagnosis: Diagnosis, kinds: Collection[FindingKind]) -> Diagnosis:
+    """Return the findings of some kinds, without phases, bottlenecks and neighbours."""
+    kept = tuple(finding for finding in diagnosis.findings if finding.kind in kinds)
     return Diagnosis(paste=diagnosis.paste, findings=kept)
 
 
@@ -57,7 +64,7 @@ def write(diagnosis: Diagnosis, args: argparse.Namespace) -> None:
     from steptune.report.answer_json import answer_json
     from steptune.report.diagnosis_text import diagnosis_text, findings_text
 
-    kinds = ONLY.get(args.only or "", ())
+    kinds = kept_kinds(args.only)
     if args.html:
         from steptune.report.diagnosis_html import diagnosis_html
 

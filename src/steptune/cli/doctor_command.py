@@ -7,6 +7,7 @@ from pathlib import Path
 
 from steptune import __version__
 from steptune.cli.frameworks import cache_dir
+from steptune.cli.streams import print_line, say
 from steptune.core.units import gib
 from steptune.tune.machine import cpu_name, torch_version
 
@@ -20,16 +21,16 @@ def run(args: argparse.Namespace) -> int:
     cores, load = os.cpu_count() or 1, os.getloadavg()[0]
     torch = torch_version()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    print(f"steptune   {__version__}, Python {sys.version.split()[0]}")
-    print(f"machine    {cpu_name()}, {cores} cores, {gib(memory):.1f} GiB")
-    print(
+    print_line(f"steptune   {__version__}, Python {sys.version.split()[0]}")
+    print_line(f"machine    {cpu_name()}, {cores} cores, {gib(memory):.1f} GiB")
+    print_line(
         f"load       {load:.2f}: {'quiet enough' if load <= MAX_QUIET_LOAD * cores else 'noisy, expect wide intervals'}"
     )
-    print(f"quotas     {_cpu_quota()}")
-    print(f"cache      {cache_dir()}")
-    print(f"torch      {torch or 'missing'}")
+    print_line(f"quotas     {_cpu_quota()}")
+    print_line(f"cache      {cache_dir()}")
+    print_line(f"torch      {torch or 'missing'}")
     if torch is None:
-        print("steptune: the embedded engine needs torch; hint: `pip install 'steptune[engine]'`", file=sys.stderr)
+        say("steptune: the embedded engine needs torch; hint: `pip install 'steptune[engine]'`")
         return 1
     return 0
 

@@ -2,11 +2,11 @@
 
 import argparse
 import json
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
 from steptune.cli.frameworks import framework_of, running_framework_of
+from steptune.cli.streams import print_line, say
 from steptune.core.change import Change, Move
 from steptune.core.errors import JobError, explain, nearest
 from steptune.core.forecast import Forecast
@@ -39,9 +39,9 @@ def run(args: argparse.Namespace) -> int:
     against = framework.conflicts(job, settings)
     forecast = _forecast(framework, job, profile, change)
     if args.json:
-        print(forecast.model_dump_json(indent=2))
+        print_line(forecast.model_dump_json(indent=2))
     else:
-        print(_text(profile, forecast, against))
+        print_line(_text(profile, forecast, against))
     return 1 if forecast.refused else 0
 
 
@@ -80,11 +80,11 @@ def _find_profile(target: Path, runs: Path) -> tuple[JobSpec, SessionState]:
         folder = RunFolder.open(path)
         state = _state(folder)
         if folder.job() == job and state.baseline is not None:
-            _say(f"forecast: using the profile of {path}")
+            say(f"forecast: using the profile of {path}")
             return job, state
-    _say("forecast: no run of this job has a profile yet; profiling it now")
+    say("forecast: no run of this job has a profile yet; profiling it now")
     options = TuneOptions(root=runs, is_advice_only=True)
-    path = start_session(job, running_framework_of(job), options, lambda: datetime.now(UTC), _say)
+    path = start_session(job, running_framework_of(job), options, lambda: datetime.now(UTC), say)
     return job, _state(RunFolder.open(path))
 
 
@@ -146,7 +146,3 @@ def _text(profile: Profile, forecast: Forecast, against: tuple[str, ...]) -> str
         f"fitted     {forecast.num_free_parameters} constants, profile {forecast.profile_hash}",
     ]
     return "\n".join([*lines, *(f"may not be tried: {reason}" for reason in against)])
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr)

@@ -1,11 +1,11 @@
 """The frameworks a job may name, and where they keep what they cache."""
 
 import os
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 from steptune.adapters.embedded.framework import EmbeddedFramework
+from steptune.cli.streams import say
 from steptune.core.errors import JobError, explain
 from steptune.core.framework import Framework
 from steptune.core.job import JobSpec
@@ -16,7 +16,7 @@ def framework_of(job: JobSpec) -> Framework:
     """Return the framework that ``job`` names."""
     if job.framework == "fake":
         return FakeFramework()
-    return EmbeddedFramework(cache_dir=cache_dir(), say=lambda line: print(line, file=sys.stderr))
+    return EmbeddedFramework(cache_dir=cache_dir(), say=say)
 
 
 def running_framework_of(job: JobSpec) -> Framework:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from steptune.cli.wrong_call import WrongCallError
 from steptune.core.errors import ReadError, explain
 
 STDIN_NAME, PIPE_NAME = "stdin", "pipe"
@@ -36,7 +37,8 @@ def input_files(names: Sequence[str]) -> Generator[list[Path]]:
     """Yield the files behind ``names`` in order; a folder stands for the files in it, folders inside included.
 
     Raises:
-        ReadError: a path does not exist, a folder is empty, or standard input is named twice.
+        ReadError: a path does not exist, or a folder is empty.
+        WrongCallError: standard input is named twice.
     """
     check_stdin(names)
     with tempfile.TemporaryDirectory(prefix=PREFIX) as folder:
@@ -44,11 +46,11 @@ def input_files(names: Sequence[str]) -> Generator[list[Path]]:
 
 
 def check_stdin(names: Sequence[str]) -> None:
-    """Raise ReadError when standard input is named more than once: it can be read only once."""
+    """Raise WrongCallError when standard input is named more than once: it can be read only once."""
     times = names.count("-")
     if times > 1:
         sentence = explain("standard input can be read once", got=f"{times} times `-`", allowed="one", hint="use files")
-        raise ReadError(sentence)
+        raise WrongCallError(sentence)
 
 
 def split_list(text: str) -> list[str]:

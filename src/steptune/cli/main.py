@@ -1,6 +1,7 @@
 """Entry point. Parsing knows every flag but imports no command, so `--help` answers at once.
 
-Data goes to stdout, talk to stderr. Exit codes: 0 fine, 1 a problem that is named (an input that cannot be read),
+Data goes to stdout, talk to stderr. Exit codes: 0 fine, 1 a problem that is named (an input that cannot be read, a disk
+that is full),
 2 a wrong call, 3 a check that failed: `report --verify` found a mismatch, `diagnose` or `lint` a fault, `compare` that
 B is slower.
 """
@@ -9,13 +10,21 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
-from typing import NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, NoReturn, Protocol, cast
+
+from steptune import __version__
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 FILES_HELP = "log, metrics, launch script or config of one job; a folder stands for its files, `-` for standard input"
 """What the commands that answer from files take; none of them sends anything anywhere."""
 
-COMMON_CODES = "1 an input cannot be read, 2 a wrong call"
+COMMON_CODES = "1 an input cannot be read or the output not be written, 2 a wrong call"
 """Exit codes that they share."""
+
+RUN_CODES = "1 a problem that is named (the job, a limit, the disk), 2 a wrong call, 130 interrupted"
+"""Exit codes of the commands that run something."""
 
 
 class Command(Protocol):
@@ -32,23 +41,60 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         super().error(_without_secrets(message))
 
+    def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
+        """Print help or a version where a full disk is an error: argparse passes over it."""
+        if not message or (file is not None and file is not sys.stdout):
+            super()._print_message(message, file)
+            return
+        try:
+            sys.stdout.write(message)
+            sys.stdout.flush()
+        except (AttributeError, OSError):
+            from steptune.cli.streams import print_plain
+
+            print_plain(message)
+
+
+class _Once(argparse.Action):
+    """Stores a value, and refuses a second one instead of forgetting the first."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        """Keep the value."""
+        if getattr(namespace, self.dest) is not None:
+            raise argparse.ArgumentError(self, f"given twice: `{getattr(namespace, self.dest)}` and `{values}`")
+        setattr(namespace, self.dest, values)
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    args = build_parser().parse_args(argv)
-    command = cast("Command", importlib.import_module(f"steptune.cli.{args.command}_command"))
-    from steptune.cli.page_place import WrongCallError
+    called = argparse.Namespace(command="")
+    try:
+        build_parser().parse_args(argv, namespace=called)
+        command = cast("Command", importlib.import_module(f"steptune.cli.{called.command}_command"))
+        return command.run(called)
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - our errors are imported only when one is there
+        return _ended_by(error, called.command)
+
+
+def _ended_by(error: Exception | KeyboardInterrupt, command: str) -> int:
+    """Say what ended the command and return its exit code; what is our fault goes on as a traceback."""
+    from steptune.cli.streams import say
+    from steptune.cli.wrong_call import WrongCallError
     from steptune.core.errors import StepTuneError
 
-    try:
-        return command.run(args)
-    except StepTuneError as error:
-        print(f"steptune: {_without_secrets(str(error))}", file=sys.stderr)
-        return 2 if isinstance(error, WrongCallError) else 1
-    except KeyboardInterrupt:
-        hint = "; go on with `steptune tune --resume RUN`" if args.command == "tune" else ""
-        print(f"steptune: interrupted{hint}", file=sys.stderr)
+    if isinstance(error, KeyboardInterrupt):
+        say(f"steptune: interrupted{'; go on with `steptune tune --resume RUN`' if command == 'tune' else ''}")
         return 130
+    if not isinstance(error, StepTuneError):
+        raise error
+    say(f"steptune: {error}")
+    return 2 if isinstance(error, WrongCallError) else 1
 
 
 def _without_secrets(text: str) -> str:
@@ -63,6 +109,7 @@ def build_parser() -> argparse.ArgumentParser:
         prog="steptune",
         description="Faster RL post-training steps, with the evidence that training stayed inside your limits",
     )
+    parser.add_argument("--version", action="version", version=f"steptune {__version__}", help="print the version")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_diagnose(
         commands.add_parser("diagnose", help="a log, a config, an error: where does the time go, what is wrong?")
@@ -73,14 +120,21 @@ def build_parser() -> argparse.ArgumentParser:
     _add_forecast(commands.add_parser("forecast", help="what would a change do to the step?"))
     _add_report(commands.add_parser("report", help="write or check the report of a run folder"))
     _add_train(commands.add_parser("train", help="SFT, then RL, without tuning"))
-    commands.add_parser("doctor", help="can this machine run the embedded engine, and how noisy is it?")
+    doctor = commands.add_parser("doctor", help="can this machine run the embedded engine, and how noisy is it?")
+    doctor.epilog = "exit codes: 0 the embedded engine can run, 1 it cannot, 2 a wrong call"
     return parser
 
 
 def _add_diagnose(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help=FILES_HELP)
     _add_outputs(parser)
-    parser.add_argument("--only", choices=("lint", "memory", "health"), help="show one sort of finding alone")
+    parser.add_argument(
+        "--only",
+        choices=("lint", "memory", "health"),
+        action="append",
+        default=[],
+        help="show one sort of finding alone; may be given again for another sort",
+    )
     parser.epilog = f"exit codes: 0 no fault found, {COMMON_CODES}, 3 a fault among what is shown"
 
 
@@ -94,29 +148,39 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
 def _add_lint(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help=FILES_HELP)
     _add_outputs(parser)
-    parser.set_defaults(only="lint")
+    parser.set_defaults(only=["lint"])
     parser.epilog = f"exit codes: 0 no fault found, {COMMON_CODES}, 3 a fault was found"
 
 
 def _add_outputs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
-    parser.add_argument("--html", metavar="OUT", help="also write the answer as one HTML page that needs nothing else")
+    parser.add_argument(
+        "--html", metavar="OUT", action=_Once, help="also write the answer as one HTML page that needs nothing else"
+    )
 
 
 def _add_tune(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", nargs="?", help="job file (TOML)")
-    parser.add_argument("--resume", metavar="RUN", help="go on with a killed session in this run folder")
+    parser.add_argument("--resume", metavar="RUN", action=_Once, help="go on with a killed session in this run folder")
     parser.add_argument("--advise-only", action="store_true", help="profile and forecast, but try nothing")
     _add_common(parser)
+    parser.epilog = f"exit codes: 0 a decision was made, whatever it is, {RUN_CODES}"
 
 
 def _add_forecast(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="JOB|RUN", help="job file, or run folder with a profile")
     parser.add_argument(
-        "--set", dest="settings", action="append", default=[], metavar="KNOB=VALUE", help="knob to change"
+        "--set",
+        dest="settings",
+        action="append",
+        type=_assignment,
+        default=[],
+        metavar="KNOB=VALUE",
+        help="knob to change",
     )
     parser.add_argument("--json", action="store_true", help="print the forecast as JSON")
     parser.add_argument("--runs", default="runs", metavar="DIR", help="where run folders are kept (default: runs)")
+    parser.epilog = f"exit codes: 0 a forecast was made, 1 it was refused, or {RUN_CODES.removeprefix('1 ')}"
 
 
 def _add_report(parser: argparse.ArgumentParser) -> None:
@@ -125,12 +189,14 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
         "--verify", action="store_true", help="check the hash chain and recompute forecasts and decisions"
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.epilog = f"exit codes: 0 fine, {COMMON_CODES}, 3 `--verify` found a mismatch"
 
 
 def _add_train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", help="job file (TOML)")
     parser.add_argument("--steps", type=int, default=50, help="RL steps (default: 50)")
     _add_common(parser)
+    parser.epilog = f"exit codes: 0 trained, {RUN_CODES}"
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
@@ -138,11 +204,18 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         "--set",
         dest="overrides",
         action="append",
+        type=_assignment,
         default=[],
         metavar="KEY=VALUE",
         help="override a key of the job file",
     )
     parser.add_argument("--runs", default="runs", metavar="DIR", help="where run folders are kept (default: runs)")
+
+
+def _assignment(text: str) -> str:
+    if not text.partition("=")[1]:
+        raise argparse.ArgumentTypeError(f"got `{text}`; allowed: a name, `=` and a value; hint: `{text}=VALUE`")
+    return text
 
 
 if __name__ == "__main__":

@@ -7,14 +7,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from steptune.core.errors import StepTuneError, explain
+from steptune.cli.wrong_call import WrongCallError
+from steptune.core.errors import explain
 
 PAGE_ENDINGS = (".html", ".htm")
 """Endings of pages, which inside a folder are earlier answers, not logs."""
-
-
-class WrongCallError(StepTuneError, ValueError):
-    """The arguments contradict each other; the exit code is 2."""
 
 
 def check_page(page: str | None, names: Sequence[str], paths: Sequence[Path]) -> None:

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from steptune.cli.report_files import write_report
+from steptune.cli.streams import print_line
 from steptune.report.json import render_json
 from steptune.report.load import load_report
 from steptune.store.run_folder import RunFolder
@@ -19,10 +20,10 @@ def run(args: argparse.Namespace) -> int:
         job = folder.job()
         problems = verify(folder, framework_of(job).knobs(job))
         for problem in problems:
-            print(f"verify: {problem}")
+            print_line(f"verify: {problem}")
         if problems:
             return 3
-        print("verify: the hash chain is whole; every forecast and decision was recomputed and agrees")
+        print_line("verify: the hash chain is whole; every forecast and decision was recomputed and agrees")
         return 0
-    print(render_json(load_report(folder.path)) if args.json else write_report(folder.path))
+    print_line(render_json(load_report(folder.path)) if args.json else write_report(folder.path))
     return 0

@@ -1,6 +1,5 @@
 """The way out of every answer: secrets and private paths removed, then text, JSON or a page."""
 
-import os
 import re
 import sys
 import tempfile
@@ -10,6 +9,7 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from steptune.cli.input_files import PIPE_NAME, PREFIX, STDIN_NAME
+from steptune.cli.streams import print_plain
 from steptune.core.errors import StoreError, explain
 from steptune.report.paint import paint, wants_colour
 from steptune.report.redact import redact
@@ -29,18 +29,7 @@ def presentable(record: RecordT) -> RecordT:
 
 def print_text(text: str) -> None:
     """Print an answer, in colour on a terminal only."""
-    print_plain(paint(text) if wants_colour(sys.stdout) else text)
-
-
-def print_plain(text: str) -> None:
-    """Print ``text``; characters the terminal cannot show become `?`, a reader that went away (`head`) is no error."""
-    encoding = sys.stdout.encoding or "utf-8"
-    try:
-        sys.stdout.write(text.encode(encoding, errors="replace").decode(encoding))
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # the interpreter flushes once more when it ends; give it somewhere to
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    print_plain(paint(text) if sys.stdout is not None and wants_colour(sys.stdout) else text)
 
 
 def write_page(path: Path, page: str) -> None:

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from steptune.core.comparison import SettingDifference
 from steptune.core.paste import Setting
+from steptune.report.redact_homes import hide_homes
 from steptune.report.redact_likely import hide_likely, likely_secrets, likely_values
 from steptune.report.strings import all_strings, map_strings
 
@@ -24,7 +25,19 @@ MIN_SECRET = 6
 """Characters from which a named value is replaced everywhere: shorter ones are ordinary words."""
 
 MIN_BARE_TOKEN = 16
-"""Characters from which the value of a bare ``token`` is a secret: in these logs a token is mostly a piece of text."""
+"""Characters from which the value of a weak name is a secret, whatever it looks like: in these logs a token is mostly a
+piece of text."""
+
+_WEAK = frozenset(("token", "pwd", "pw", "auth"))
+"""Names that stand for a secret as often as for something else, so the value decides."""
+
+_DRAWN = re.compile(r"(?=.*[A-Za-z])(?=.*\d)[A-Za-z0-9_+=!@#$%^&*~-]{4,}")
+"""Letters and digits mixed: what a short password or code looks like."""
+
+_QUANTITY = re.compile(
+    r"[-+]?\d[\d._]*(?:e[-+]?\d+|[A-Za-z%]{1,6})?|0x[0-9a-f]+|v\d+|(?:u?int|fp|bf|f)\d+(?:_?e\dm\d)?", re.IGNORECASE
+)
+"""What mixes them too and is none: a number with its unit, a version, a type."""
 
 RecordT = TypeVar("RecordT", bound=BaseModel)
 
@@ -32,7 +45,7 @@ _NAME = (
     r"(?:[A-Za-z0-9_.-]*(?:api[_-]?key|secret[_-]?(?:access[_-]?)?key|access[_-]?key(?:[_-]?id)?|client[_-]?secret|"
     r"secret|passwd|password|passphrase|private[_-]?key|credentials?)|"
     r"(?:[A-Za-z0-9_.-]*[_.-])?(?:auth|access|hf|hub|bearer|refresh|session|github|gh|gitlab|wandb|huggingface|"
-    r"api|slack|bot)[_-]?token|token)"
+    r"api|slack|bot)[_-]?token|token|pwd|pw|auth)"
 )
 _QUOTE = r"\\?[\"']?"
 _VALUE = rf"(?:\"[^\"\n]*\"|'[^'\n]*'|{_QUOTE}[^\s\"',;&)}}\]\\]+)"
@@ -70,6 +83,7 @@ Slack, AWS, Google, W&B, JSON web tokens."""
 
 _NAMED_ANYHOW = (BEARER, NAMED, FLAG, IN_URL)
 _SECRET_KEY = re.compile(rf"(?:.*[.\s])?{_NAME}", re.IGNORECASE)
+_PASSWORD = re.compile(r"passw|passphrase")
 _HARMLESS = re.compile(
     r"(?:none|null|true|false|\d{1,5}|\$\{?\w+\}?|\$\{.*|\$\(.*|<.*>?|\*+|x+|\.{2,}.*|os\.\w+.*|\[redacted\]?)",
     re.IGNORECASE,
@@ -85,7 +99,7 @@ def redact_text(text: str) -> str:
     text = SHAPES.sub(REDACTED, text)
     for pattern in _NAMED_ANYHOW:
         text = pattern.sub(_without_value, text)
-    return hide_likely(text, REDACTED)
+    return hide_homes(hide_likely(text, REDACTED))
 
 
 def redact(record: RecordT) -> RecordT:
@@ -101,7 +115,7 @@ def redact(record: RecordT) -> RecordT:
 
 def is_secret_key(key: str) -> bool:
     """Return whether a setting of this name holds a secret: ``env.WANDB_API_KEY``, ``trainer.hf_token``."""
-    return key.lower() != "token" and _SECRET_KEY.fullmatch(key) is not None
+    return key.lower() not in _WEAK and _SECRET_KEY.fullmatch(key) is not None
 
 
 def _without_value(match: re.Match[str]) -> str:
@@ -118,13 +132,22 @@ def _core(value: str) -> str:
 
 def _is_secret(match: re.Match[str]) -> bool:
     name, value = match["name"].lower(), _core(match["value"])
-    if not value or _HARMLESS.fullmatch(value) or (match.re is FLAG and value.startswith("-")):
+    is_pin = value.isdigit() and _PASSWORD.search(name) is not None
+    if not value or (_HARMLESS.fullmatch(value) and not is_pin) or (match.re is FLAG and value.startswith("-")):
         return False
     if match.re is BEARER:
         return any(character.isdigit() for character in value)
-    if name.strip("-") == "token":
-        return len(value) >= MIN_BARE_TOKEN and value.isascii() and not value.isalpha()
+    if name.strip("-") in _WEAK:
+        return _is_weak_secret(value)
     return not (name.endswith("token") and value.replace(".", "", 1).isdigit())
+
+
+def _is_weak_secret(value: str) -> bool:
+    if value.startswith(("/", "~", ".")):
+        return False
+    if _DRAWN.fullmatch(value) and not _QUANTITY.fullmatch(value):
+        return True
+    return len(value) >= MIN_BARE_TOKEN and value.isascii() and not value.isalpha()
 
 
 def _secrets(record: BaseModel) -> Iterator[str]:
@@ -164,6 +187,8 @@ def _blanked(record: BaseModel) -> BaseModel:
 
 def _values(key: str, text: str) -> list[str]:
     core = _core(text)
+    if key.rpartition(".")[2].lower() in _WEAK:
+        return [core] if core and not _HARMLESS.fullmatch(core) and _is_weak_secret(core) else []
     if is_secret_key(key):
         return [core] if core and not _HARMLESS.fullmatch(core) else []
     return likely_values(key, core)

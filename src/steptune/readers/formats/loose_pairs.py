@@ -1,8 +1,9 @@
 """Metrics in any shape in which people quote them: `timing_s/gen=74.0`, `"timing/step": 60`, `wandb: perf/mfu 0.3`.
 
 For texts in which a framework's own reader finds no step. Only keys that the framework is known to log count, and only
-values that stand alone: `74 -> 60`, `70-80`, `74 ms`, `1,234` or two columns compare or state something else. The surprise: a
-key that comes twice without a step number between is two runs as often as two steps, so then nothing is read.
+values that stand alone: `74 -> 60`, `70-80`, `74 ms`, `1,234` or two columns compare or state something else. The
+surprise: a key that comes twice without a step number between is two runs as often as two steps, so then nothing is
+read.
 """
 
 import re
