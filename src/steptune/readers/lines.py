@@ -17,9 +17,9 @@ MIN_WRAP_COLUMNS = 80
 """Shortest line, in characters, that a terminal may have wrapped (the customary smallest window)."""
 
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
-_RAY_PREFIX = re.compile(r"^\s*\([\w.:]+ pid=\d+(?:, ip=[\d.]+)?\) ?(?:\[repeated \d+x[^\]]*\] ?)?")
+_RAY_PREFIX = re.compile(r"\s*\([\w.:]+ pid=\d+(?:, ip=[\d.]+)?\) ?(?:\[repeated \d+x[^\]]*\] ?)?")
 _RAY_REPEAT = re.compile(r"\s?\[repeated \d+x across cluster\](?: \(Ray dedup.*)?$")
-_GREP_PREFIX = re.compile(r"^\s*(?:[\w./-]+\.(?:log|txt|out|err)[:-])?\d+[:-](?=[(\[{<'\"A-Za-z])")
+_GREP_PREFIX = re.compile(r"\s*(?:[\w./-]+\.(?:log|txt|out|err)[:-])?\d+[:-](?=[(\[{<'\"A-Za-z])")
 """What `grep -n` puts before a line; a time of day is none, and neither is a number that a wrap broke."""
 
 
@@ -57,10 +57,15 @@ def _uncoloured(raw: str) -> str:
 
 
 def _without_prefixes(text: str) -> str:
-    text = _GREP_PREFIX.sub("", text.rsplit("\r", 1)[-1].removeprefix("> "))
+    text = _without_head(_GREP_PREFIX, text.rsplit("\r", 1)[-1].removeprefix("> "))
     if " pid=" in text:
-        text = _RAY_PREFIX.sub("", text)
+        text = _without_head(_RAY_PREFIX, text)
     return _RAY_REPEAT.sub("", text) if "[repeated " in text else text
+
+
+def _without_head(head: re.Pattern[str], text: str) -> str:
+    found = head.match(text)
+    return text if found is None else text[found.end() :]
 
 
 def read_numbered(path: Path, *, max_chars: int = -1) -> list[NumberedLine]:

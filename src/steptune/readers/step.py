@@ -20,7 +20,8 @@ class Reading:
     line: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "value", bounded(self.value))
+        if (value := bounded(self.value)) is not self.value:
+            object.__setattr__(self, "value", value)
 
 
 @final

@@ -9,8 +9,10 @@ MAX_MAGNITUDE = 1e60
 MAX_COUNT = 10**9
 """Largest count of devices, steps or samples that is believed."""
 
-_NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
-_PLAIN = re.compile(rf"{_NUMBER}|[-+]?(?:nan|inf)", re.IGNORECASE)
+NUMBER_PATTERN = r"[-+]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|[nN][aA][nN]|[iI][nN][fF])"
+"""Every text that `parse_number` takes but those in the name of a type; `float` takes it too."""
+
+_PLAIN = re.compile(NUMBER_PATTERN)
 _WRAPPED = re.compile(r"(?:np\.|numpy\.|torch\.)?(?:float|int|uint|bfloat|tensor)\w*\((?P<inner>[^()]+)\)")
 
 

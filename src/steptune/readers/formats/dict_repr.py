@@ -5,13 +5,14 @@ comma or the closing brace follows it: a number at a row's end may go on in the 
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import final
 
 from steptune.readers.lines import MIN_WRAP_COLUMNS, Line
 from steptune.readers.step import Dropped, Reading
-from steptune.readers.values import parse_number
+from steptune.readers.values import NUMBER_PATTERN, parse_number
 
 _PAIR = re.compile(
     r"(?:'(?P<key>[A-Za-z_][^'\n]*)'|\"(?P<json>[A-Za-z_][^\"\n]*)\"|(?:^|(?<=[\s{,]))(?P<bare>[a-z]+/[\w./-]+)')"
@@ -21,11 +22,23 @@ _PAIR = re.compile(
 """``bare`` is a key whose first quote was lost when it was copied: `perf/rollout_time': 245.6`. JSON has other quotes,
 and text read off a picture an underscore where a space was: `'perf/log_probs_tflops':_11.65`."""
 
+_WHOLE = {
+    quote: re.compile(
+        rf"{quote}([A-Za-z_][^{quote}\n]*){quote}: (?:{quote}?({NUMBER_PATTERN}){quote}?|{quote}[^'\"\n]*{quote}|\w+)[,}}]"
+    )
+    for quote in "'\""
+}
+"""By the quote of a record whose values have the same one or none: a key, and a number or any name."""
+
 _MIN_FULL_ROWS = 2
 """Rows of one length from which on that length is the screen's."""
 
 MAX_ROWS = 80
 """Rows that one record may take: a dict of 40 metrics on a narrow terminal takes about 30."""
+
+
+def _start(row: tuple[int, int]) -> int:
+    return row[0]
 
 
 @final
@@ -72,29 +85,39 @@ class DictText:
 
     def line_at(self, offset: int) -> int:
         """Line number of the character at ``offset``."""
-        return max(number for start, number in self.rows if start <= offset)
+        return self.rows[bisect_right(self.rows, offset, key=_start) - 1][1]
 
 
-def read_pairs(record: DictText) -> Iterator[Reading | Dropped]:
-    """Yield the numeric pairs of a record in order; other values (lists, names, None) are passed over."""
+def read_pairs(record: DictText) -> list[Reading | Dropped]:
+    """Return the numeric pairs of a record in order; other values (lists, names, None) are passed over."""
     record = record.joined()
+    whole = _read_whole(record) if len(record.rows) == 1 else None
+    return list(_read_each(record)) if whole is None else [*whole]
+
+
+def _read_whole(record: DictText) -> list[Reading] | None:
+    """Read a record on one row of which every pair is whole, several times as fast as pair by pair; None otherwise."""
+    text = record.text
+    end = text.find("}") + 1
+    quote = '"' if text.startswith('{"') else "'"
+    if end == 0 or not text.startswith("{" + quote):
+        return None
+    pairs = _WHOLE[quote].findall(text, 0, end)
+    if len(pairs) != text.count(quote + ":"):
+        return None
+    line = record.rows[0][1]
+    return [Reading(key=key, value=float(digits), text=digits, line=line) for key, digits in pairs if digits]
+
+
+def _read_each(record: DictText) -> Iterator[Reading | Dropped]:
     is_dict = "{" in record.text or "}" in record.text
+    end = len(record.text.rstrip())
     for pair in _PAIR.finditer(record.text):
         key, line = pair["key"] or pair["json"] or pair["bare"], record.line_at(pair.start())
         text = pair["plain"] if pair["quoted"] is None else pair["quoted"]
         value = parse_number(text)
-        is_last = pair.end() == len(record.text.rstrip())
-        is_open = pair["end"] is None and pair["quoted"] is None and (is_dict or (is_last and record.may_be_cut))
-        if is_open and re.match(r"[-+.\d]|np\.", text):
+        is_open = pair["end"] is None and pair["quoted"] is None
+        if is_open and (is_dict or (pair.end() == end and record.may_be_cut)) and re.match(r"[-+.\d]|np\.", text):
             yield Dropped(key=key, text=text, line=line, why="may have lost digits: the record breaks off after it")
         elif value is not None:
             yield Reading(key=key, value=value, text=text, line=line)
-
-
-def readings_of(found: Sequence[Reading | Dropped]) -> dict[str, Reading]:
-    """Return the readings by key; of a repeated key the first counts."""
-    readings: dict[str, Reading] = {}
-    for item in found:
-        if isinstance(item, Reading):
-            readings.setdefault(item.key, item)
-    return readings

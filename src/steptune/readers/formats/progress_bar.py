@@ -45,7 +45,7 @@ class Bar:
 
 def find_bars(text: str) -> Iterator[Bar]:
     """Yield the bars of one line that state a rate."""
-    for found in _BAR.finditer(text):
+    for found in _BAR.finditer(text) if "%" in text else ():
         rate, elapsed_s = parse_number(found["rate"]), parse_duration_s(found["elapsed"])
         if rate is None or rate <= 0 or elapsed_s is None:
             continue

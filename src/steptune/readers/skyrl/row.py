@@ -26,6 +26,7 @@ ROW = FrameworkReader(
     wanted=(
         b"timing/",
         b"time cost: ",
+        b"inished '",
         b"'policy/",
         b"'reward/",
         b"'generate/",
@@ -48,5 +49,7 @@ ROW = FrameworkReader(
     r"|\(skyrl_entrypoint pid=|\bskyrl_entrypoint\("
     r"|\b(?:FSDP|Megatron|DeepSpeed)(?:Policy|Ref|Critic)WorkerBase\b|\bAsyncVLLMInferenceEngine\b"
     r"|\bnovaskyai/skyrl[\w.-]{0,40}:|\b[Ff]inished:? '(?:" + "|".join(PHASES) + r")'",
-    fact_needles=(b"skyrl",),
+    fact_needles=tuple(
+        name + end for name in (b"skyrl", b"skyrl-train", b"skyrl_train") for end in (b"==", b":", b" v")
+    ),
 )

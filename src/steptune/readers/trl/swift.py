@@ -20,7 +20,7 @@ _STEP = re.compile(r"(?P<quote>['\"])global_step/max_steps(?P=quote): (?P=quote)
 
 def stated_number(text: str) -> int | None:
     """Return the step that a record says it is of."""
-    found = _STEP.search(text)
+    found = _STEP.search(text) if "global_step/" in text else None
     return None if found is None else int(found["number"])
 
 
