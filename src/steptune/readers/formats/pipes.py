@@ -17,6 +17,8 @@ _FIELD = re.compile(
     re.IGNORECASE,
 )
 
+_DURATION_STARTS = ("~", *"0123456789")
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,7 +35,7 @@ class Field:
 def read_fields(text: str) -> Iterator[Field]:
     """Yield the numeric fields of one line in order. A duration without a name is called ``Time``, in seconds."""
     for part in text.split("|"):
-        seconds = parse_duration_s(part)
+        seconds = parse_duration_s(part) if part.lstrip()[:1] in _DURATION_STARTS else None
         found = _FIELD.fullmatch(part)
         if seconds is not None:
             yield Field(name="Time", value=seconds, text=part.strip(), rest="")

@@ -13,10 +13,11 @@ from steptune.readers.formats.durations import parse_duration_s
 from steptune.readers.values import parse_number
 
 _BAR = re.compile(
-    r"(?<![\d.])\d{1,3}%\s{0,3}(?:\|[^|\r\n]{0,200}\|)?\s{0,3}(?P<done>\d{1,9})/(?P<total>\d{1,9}) "
+    r"%(?<=\d%)(?<!\d{4}%)(?<!\.\d%)(?<!\.\d\d%)(?<!\.\d\d\d%)\s{0,3}(?:\|[^|\r\n]{0,200}\|)?\s{0,3}(?P<done>\d{1,9})/(?P<total>\d{1,9}) "
     r"\[(?P<elapsed>[\d:]+)<\**(?:[\d:?]+|\d+ days?, [\d:]+),\s*(?P<rate>[\d.]+)(?P<unit>s/\w+|\w+/s)"
 )
-"""`**` inside comes from people who mark a number in Markdown."""
+"""`**` inside comes from people who mark a number in Markdown. It begins with a literal, which is found fast, and then
+looks back for the one to three digits of a whole number."""
 
 _LABEL = re.compile(r"(?P<label>[A-Za-z][\w \[\]/()-]*):\s+$")
 """What of the text before a bar is its label: the words that directly precede it."""
@@ -45,11 +46,12 @@ class Bar:
 
 def find_bars(text: str) -> Iterator[Bar]:
     """Yield the bars of one line that state a rate."""
-    for found in _BAR.finditer(text) if "%" in text else ():
+    for found in _BAR.finditer(text):
         rate, elapsed_s = parse_number(found["rate"]), parse_duration_s(found["elapsed"])
         if rate is None or rate <= 0 or elapsed_s is None:
             continue
-        label = _LABEL.search(text[max(0, found.start() - _LABEL_LENGTH) : found.start()])
+        start = len(text[: found.start()].rstrip("0123456789"))
+        label = _LABEL.search(text[max(0, start - _LABEL_LENGTH) : start])
         yield Bar(
             label=label["label"].strip() if label else "",
             done=int(found["done"]),
@@ -57,5 +59,5 @@ def find_bars(text: str) -> Iterator[Bar]:
             elapsed_s=elapsed_s,
             item_s=rate if found["unit"].startswith("s/") else 1 / rate,
             text=f"{found['rate']}{found['unit']}",
-            start=found.start(),
+            start=start,
         )

@@ -6,7 +6,7 @@ The same message comes from every rank and every step: messages that differ only
 
 import re
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import final
 
@@ -164,7 +164,7 @@ _KINDS: tuple[tuple[ExcerptKind, tuple[str, ...], re.Pattern[str]], ...] = (
 _SETUP_BAR = re.compile(
     r"\b(?:Loading|Captur|Download|Fetching|Filter|Map(?:ping)?\b|Tokeniz|Generating \w+ split|Saving|Casting|Creating"
     r"|Convert|Compil|Warm|Profil|Preprocess|Resolving|Unpack|Extract|Upload|Writing|Quantiz|Initializ|Packing|Applying"
-    r"|Adding (?:EOS|requests)|Truncat|Shuffl|Formatting|Parsing|Processing (?:data|prompts|example))[^%|\n]{0,80}\d{1,3}%"
+    r"|Adding (?:EOS|requests)|Truncat|Shuffl|Formatting|Parsing|Processing (?:data|prompts|example))[^%|\n]{0,80}\d%"
 )
 """The label of a bar over something that no step waits for: weights, graphs, a data set."""
 
@@ -201,8 +201,17 @@ _DIGITS = re.compile(r"\d+")
 @final
 @dataclass(kw_only=True, slots=True)
 class _Kept:
-    excerpt: Excerpt
+    kind: ExcerptKind
+    text: str
+    line: int
     order: int
+    """Line where it came first."""
+    context: tuple[str, ...]
+    count: int = 1
+
+    def excerpt(self, path: str) -> Excerpt:
+        origin = Origin(path=path, line=self.line, key=self.kind.value)
+        return Excerpt(kind=self.kind, text=self.text, origin=origin, context=self.context, count=self.count)
 
 
 @final
@@ -233,7 +242,7 @@ class ExcerptCollector:
             kind = ExcerptKind.ERROR
         if kind is None:
             return
-        if kind is ExcerptKind.PROGRESS and _SETUP_BAR.search(text):
+        if kind is ExcerptKind.PROGRESS and _SETUP_BAR.search(text, 0, text.rfind("%") + 1):
             kind = ExcerptKind.EVENT
         text = text.strip()[:MAX_TEXT]
         key = (kind, text if _LISTED.match(text) else _DIGITS.sub("0", text))
@@ -242,7 +251,7 @@ class ExcerptCollector:
 
     def excerpts(self) -> tuple[Excerpt, ...]:
         """Return what was kept, in the order of the file."""
-        return tuple(kept.excerpt for kept in sorted(self._kept.values(), key=lambda kept: kept.order))
+        return tuple(kept.excerpt(self.path) for kept in sorted(self._kept.values(), key=lambda kept: kept.order))
 
     def _take_traceback(self, number: int, text: str) -> bool:
         """Keep a frame or the code under it; return whether the line belongs to a traceback."""
@@ -272,15 +281,13 @@ class ExcerptCollector:
         held = self._kept.get(key)
         kind = key[0]
         if held is not None:
-            update: dict[str, object] = {"count": held.excerpt.count + 1}
+            held.count += 1
             if kind in (ExcerptKind.MEMORY, ExcerptKind.PROGRESS):
-                update |= {"text": text, "origin": self._origin(number, kind)}
-            self._kept[key] = replace(held, excerpt=held.excerpt.model_copy(update=update))
+                held.text, held.line = text, number
         else:
             self._make_room(kind)
             context = self._context(number) if kind in (ExcerptKind.OOM, ExcerptKind.ERROR) else ()
-            excerpt = Excerpt(kind=kind, text=text, origin=self._origin(number, kind), context=context)
-            self._kept[key] = _Kept(excerpt=excerpt, order=number)
+            self._kept[key] = _Kept(kind=kind, text=text, line=number, order=number, context=context)
 
     def _make_room(self, kind: ExcerptKind) -> None:
         """Of too many different messages the first ones stay, and the last ones: what ended the job is the last."""
@@ -294,18 +301,14 @@ class ExcerptCollector:
             return False
         key = self._open[1]
         held = self._kept[key]
-        if held.excerpt.count == 1:
-            joined = f"{held.excerpt.text} {text.strip()}"[:MAX_TEXT]
-            self._kept[key] = replace(held, excerpt=held.excerpt.model_copy(update={"text": joined}))
+        if held.count == 1:
+            held.text = f"{held.text} {text.strip()}"[:MAX_TEXT]
         self._open = (number, key)
         return True
 
     def _context(self, number: int) -> tuple[str, ...]:
         near = ((line, text) for line, text in self._frames if 0 <= number - line <= FRAME_REACH)
         return tuple(text for line, text in near if number - line <= CHAIN_REACH or not _CHAIN.match(text))
-
-    def _origin(self, number: int, kind: ExcerptKind) -> Origin:
-        return Origin(path=self.path, line=number, key=kind.value)
 
 
 def _kind(text: str) -> ExcerptKind | None:
