@@ -10,26 +10,12 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from steptune.core.knob import KnobValue
+from steptune.core.model import DenseModel, ModelSpec
 from steptune.core.records import Record
 
 PositiveInt = Annotated[int, Field(gt=0)]
 PositiveFloat = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
-
-
-class DenseModel(Record):
-    """A decoder-only transformer with grouped-query attention, RMSNorm, rotary positions and SwiGLU.
-
-    Example: 3 layers of width 192 with 6 query and 2 key/value heads: about 1.0 M parameters.
-    """
-
-    kind: Literal["dense"] = "dense"
-    num_layers: PositiveInt = 3
-    d_model: PositiveInt = 192
-    num_heads: PositiveInt = 6
-    num_kv_heads: PositiveInt = 2
-    d_ff: PositiveInt = 384
-    rope_theta: PositiveFloat = 10_000.0
 
 
 class MathWorkload(Record):
@@ -183,7 +169,7 @@ class JobSpec(Record):
     framework: Literal["embedded", "fake"] = "embedded"
     baseline: Literal["default", "best_practice", "expert"] = "default"
     """Start to tune from; printed lever by lever."""
-    model: DenseModel = DenseModel()
+    model: ModelSpec = DenseModel()
     workload: MathWorkload = MathWorkload()
     sft: SftSpec = SftSpec()
     algorithm: AlgorithmSpec = AlgorithmSpec()

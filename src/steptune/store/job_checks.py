@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from steptune.core.job import AlgorithmSpec, DenseModel, JobSpec
+from steptune.core.job import AlgorithmSpec, JobSpec
+from steptune.core.model import DecoderModel, ModelSpec, MoEModel
 from steptune.store.job_mistakes import Mistake
 
 NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -26,9 +27,41 @@ def _name(name: str) -> Iterator[Mistake]:
         )
 
 
-def _model(model: DenseModel) -> Iterator[Mistake]:
-    width, heads, kv_heads = model.d_model, model.num_heads, model.num_kv_heads
-    if width % heads:
+def _model(model: ModelSpec) -> Iterator[Mistake]:
+    yield from _head_width(model)
+    heads, kv_heads = model.num_heads, model.num_kv_heads
+    if heads % kv_heads:
+        yield Mistake.of(
+            "model.num_heads",
+            "model.num_kv_heads",
+            what="{key} in {where} must be a multiple of `model.num_kv_heads`",
+            got=f"{heads} and {kv_heads}",
+            allowed="whole groups of query heads per key/value head",
+            hint=f"use `model.num_kv_heads` = {max(d for d in range(1, min(heads, kv_heads) + 1) if heads % d == 0)}",
+        )
+    if isinstance(model, MoEModel) and model.top_k > model.num_experts:
+        yield Mistake.of(
+            "model.top_k",
+            "model.num_experts",
+            what="{key} in {where} cannot be more than there are experts",
+            got=f"{model.top_k} of {model.num_experts} experts",
+            allowed=f"1 to {model.num_experts}",
+            hint="Qwen3-30B-A3B takes 8 of 128",
+        )
+
+
+def _head_width(model: DecoderModel) -> Iterator[Mistake]:
+    width, heads = model.d_model, model.num_heads
+    if model.head_dim is not None:
+        if model.head_dim % 2:
+            yield Mistake.of(
+                "model.head_dim",
+                what="{key} in {where} must be even, because rotary positions turn pairs",
+                got=model.head_dim,
+                allowed="an even head width",
+                hint=f"use {model.head_dim - 1} or {model.head_dim + 1}",
+            )
+    elif width % heads:
         yield Mistake.of(
             "model.d_model",
             "model.num_heads",
@@ -45,15 +78,6 @@ def _model(model: DenseModel) -> Iterator[Mistake]:
             got=f"{width} / {heads} = {width // heads}",
             allowed="an even head width",
             hint=f"use `model.d_model` = {_multiples(width, 2 * heads)}",
-        )
-    if heads % kv_heads:
-        yield Mistake.of(
-            "model.num_heads",
-            "model.num_kv_heads",
-            what="{key} in {where} must be a multiple of `model.num_kv_heads`",
-            got=f"{heads} and {kv_heads}",
-            allowed="whole groups of query heads per key/value head",
-            hint=f"use `model.num_kv_heads` = {max(d for d in range(1, min(heads, kv_heads) + 1) if heads % d == 0)}",
         )
 
 

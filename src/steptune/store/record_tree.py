@@ -51,7 +51,7 @@ def place_of(root: type[BaseModel], loc: Loc) -> Place:
             path, here = (*path, part), field.annotation if field else None
         elif get_origin(here) in (dict, tuple):
             path, field, here = (*path, part), None, get_args(here)[get_origin(here) is dict]
-        elif member := next((m for m in get_args(here) if is_record(m) and kind_of(m) == part), None):
+        elif member := next((m for m in _members(here) if kind_of(m) == part), None):
             here = member
     return Place(loc=path, expected=plain(here), field=field, siblings=siblings)
 
@@ -61,7 +61,7 @@ def all_keys(record: type[BaseModel], prefix: str = "") -> Iterator[str]:
     for name, field in record.model_fields.items():
         yield prefix + name
         inner = plain(field.annotation)
-        for member in (inner, *get_args(inner)):
+        for member in (inner, *_members(inner)):
             if is_record(member):
                 yield from all_keys(member, f"{prefix}{name}.")
 
@@ -79,6 +79,11 @@ def is_record(annotation: object) -> TypeGuard[type[BaseModel]]:
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
+def _members(union: object) -> list[type[BaseModel]]:
+    """Return the records a union is made of; empty for anything else."""
+    return [m for m in map(plain, get_args(union)) if is_record(m)]
+
+
 def kind_of(record: type[BaseModel]) -> str:
     """Return the tag by which a union knows ``record``; its name when it has no `kind`."""
     field = record.model_fields.get("kind")
@@ -91,7 +96,7 @@ def choices(annotation: object) -> list[str]:
         return [str(value) for value in get_args(annotation)]
     if isinstance(annotation, type) and issubclass(annotation, Enum):
         return [str(member.value) for member in annotation]
-    return [kind_of(m) for m in get_args(annotation) if is_record(m)]
+    return [kind_of(m) for m in _members(annotation)]
 
 
 def describe(annotation: object) -> str:

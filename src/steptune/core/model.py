@@ -1,0 +1,100 @@
+"""The model families a job can name: one record each, told apart by `kind`.
+
+The fields of the attention are shared by all of them. The surprise: `head_dim` may be left out, and is then
+`d_model` / `num_heads` as in Llama; Qwen3 sets it apart.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from steptune.core.records import Record
+
+PositiveInt = Annotated[int, Field(gt=0)]
+PositiveFloat = Annotated[float, Field(gt=0)]
+
+
+class Llama3Rope(Record):
+    """Llama 3.1's stretch of the slow rotary frequencies to a longer context.
+
+    Example: Llama-3.2-1B has ``Llama3Rope(factor=32.0)``.
+    """
+
+    kind: Literal["llama3"] = "llama3"
+    factor: PositiveFloat
+    """How much longer than `original_max_positions` the context is."""
+    low_freq_factor: PositiveFloat = 1.0
+    """Wavelengths above `original_max_positions` / this are stretched by the whole factor."""
+    high_freq_factor: PositiveFloat = 4.0
+    """Wavelengths below `original_max_positions` / this are left alone; between the two it is a blend."""
+    original_max_positions: PositiveInt = 8192
+
+
+class DecoderModel(Record):
+    """What every family shares: grouped-query attention with rotary positions, RMSNorm, embeddings. Abstract."""
+
+    num_layers: PositiveInt = 3
+    d_model: PositiveInt = 192
+    num_heads: PositiveInt = 6
+    num_kv_heads: PositiveInt = 2
+    head_dim: PositiveInt | None = None
+    """Width of an attention head; None is `d_model` / `num_heads`."""
+    qk_norm: bool = False
+    """RMSNorm over each query and key head before the rotation (Qwen3)."""
+    attention_bias: bool = False
+    """Biases on the attention's four projections."""
+    rope_theta: PositiveFloat = 10_000.0
+    rope_scaling: Llama3Rope | None = None
+    norm_eps: PositiveFloat = 1e-6
+    tie_embeddings: bool = True
+    """Whether the output head is the input embedding."""
+
+    @property
+    def head_width(self) -> int:
+        """Width of an attention head."""
+        return self.head_dim or self.d_model // self.num_heads
+
+    @property
+    def kv_width(self) -> int:
+        """Keys (or values) of one position in one layer."""
+        return self.num_kv_heads * self.head_width
+
+
+class DenseModel(DecoderModel):
+    """A decoder-only transformer with SwiGLU feed-forward (Llama, Qwen3).
+
+    Example: 3 layers of width 192 with 6 query and 2 key/value heads: about 1.0 M parameters.
+    """
+
+    kind: Literal["dense"] = "dense"
+    d_ff: PositiveInt = 384
+
+
+class MoEModel(DecoderModel):
+    """A mixture of experts in every layer (Qwen3-MoE; with `d_shared_expert` the feed-forward of Qwen3.5-MoE).
+
+    Example: Qwen3-30B-A3B has 128 experts of width 768, 8 of them per token.
+    """
+
+    kind: Literal["moe"] = "moe"
+    qk_norm: bool = True
+    num_experts: PositiveInt = 8
+    top_k: PositiveInt = 2
+    """Experts per token."""
+    d_expert: PositiveInt = 192
+    norm_topk_prob: bool = True
+    """Whether the chosen experts' probabilities are scaled to sum to 1."""
+    d_shared_expert: PositiveInt | None = None
+    """Width of an expert every token takes, weighted by a sigmoid gate of its own; None is no such expert."""
+
+
+def _kind(model: object) -> str | None:
+    """Return the tag of a model; a table that does not say is dense."""
+    return model.get("kind", "dense") if isinstance(model, dict) else getattr(model, "kind", None)
+
+
+ModelSpec = Annotated[
+    Annotated[DenseModel, Tag("dense")] | Annotated[MoEModel, Tag("moe")],
+    Discriminator(_kind),
+]
+"""Any family."""
