@@ -8,9 +8,10 @@ from trainer_cases import SPEC
 
 from steptune.core.job import AlgorithmSpec, JobSpec
 from steptune.core.profile import CostCurve
+from steptune.engine.inputs import groups_share_prompts
 from steptune.engine.plan import plan_batch
 from steptune.engine.probe import NUM_OWED_SIZES, SIZES, probe_trainer
-from steptune.engine.probe_batch import MIN_PADDED_ROWS, batch_of, pick_rows, typical_rows
+from steptune.engine.probe_batch import MIN_PADDED_ROWS, Picked, batch_of, pick_rows, typical_rows
 
 JOB = JobSpec(name="probe", model=SPEC, algorithm=AlgorithmSpec(num_updates=4, kl_coef=0.1))
 
@@ -33,7 +34,7 @@ def curves() -> list[CostCurve]:
 
 
 def test_every_setting_has_a_rising_curve_at_every_size(curves: list[CostCurve]) -> None:
-    for name, keys in (("train", 2 * 2 * 2), ("logprob", 2 * 2)):
+    for name, keys in (("train", 2 * 2 * 3), ("logprob", 2 * 3)):
         found = [curve for curve in curves if curve.name == name]
         assert len({str(sorted(curve.when.items())) for curve in found}) == len(found) == keys
         for curve in found:
@@ -78,7 +79,7 @@ ROWS = sorted([(4, 3), (9, 6), (9, 6), (12, 30)], key=sum)
 @given(size=st.integers(1, 3000))
 def test_a_probe_batch_fills_its_size_to_within_two_rows(size: int) -> None:
     for layout in ("padded", "packed"):
-        rows = pick_rows(ROWS, layout, size)
+        rows = pick_rows(ROWS, layout, size, group_size=8).rows
         plan = plan_batch(
             [p for p, _ in rows], [c for _, c in rows], layout=layout, token_budget=10**9, max_completion_len=40
         )
@@ -96,6 +97,20 @@ def test_a_probe_batch_fills_its_size_to_within_two_rows(size: int) -> None:
 
 
 def test_a_probe_batch_has_the_lengths_asked_for() -> None:
-    batch = batch_of(ROWS, vocab_size=30)
+    batch = batch_of(Picked(rows=ROWS, group_B=[0, 1, 1, 2]), vocab_size=30)
+    assert groups_share_prompts(batch.rollout.prompts)
     assert batch.rollout.prompts.lengths_B.tolist() == [4, 9, 9, 12]
     assert batch.rollout.mask_BT.sum(dim=1).tolist() == [3, 6, 6, 30]
+
+
+@given(size=st.integers(1, 3000), group_size=st.integers(2, 9))
+def test_a_probe_of_shared_prompts_has_groups_like_the_jobs(size: int, group_size: int) -> None:
+    picked = pick_rows(ROWS, "shared_prefix", size, group_size=group_size)
+    groups = [[row for row, g in zip(picked.rows, picked.group_B, strict=True) if g == n] for n in set(picked.group_B)]
+    assert len(picked.rows) % 2 == 0
+    assert len({len(group) for group in groups}) == 1
+    assert all(len({prompt for prompt, _ in group}) == 1 for group in groups)
+    whole = 8.5 + 11.25 * group_size  # mean prompt and completion of ROWS
+    if size >= 4 * whole:
+        assert len(groups) == round(size / whole)
+        assert abs(len(groups[0]) - group_size) <= 2

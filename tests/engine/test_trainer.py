@@ -38,7 +38,7 @@ def relative(a: torch.Tensor, b: torch.Tensor) -> float:
 
 
 @pytest.mark.parametrize("how", list(LossAggregation))
-@pytest.mark.parametrize("layout", ["padded", "sorted", "packed"])
+@pytest.mark.parametrize("layout", ["padded", "sorted", "packed", "shared_prefix"])
 def test_layout_and_micro_batch_do_not_change_the_gradient(layout: str, how: LossAggregation) -> None:
     reference = raw_gradient(EngineKnobs(layout="padded", micro_batch_tokens=100_000), loss_aggregation=how)
     assert reference.norm() > 1e-3
@@ -52,7 +52,7 @@ def test_recompute_does_not_change_the_gradient() -> None:
     assert relative(again, kept) < EQUAL
 
 
-@pytest.mark.parametrize("layout", ["padded", "sorted", "packed"])
+@pytest.mark.parametrize("layout", ["padded", "sorted", "packed", "shared_prefix"])
 def test_a_redundant_logprob_pass_does_not_change_the_gradient(layout: str) -> None:
     base = EngineKnobs.model_validate({"layout": layout, "micro_batch_tokens": 60})
     with_pass = base.model_copy(update={"logprob_batch_tokens": 33})
@@ -61,7 +61,7 @@ def test_a_redundant_logprob_pass_does_not_change_the_gradient(layout: str) -> N
 
 def test_parameters_after_three_updates_agree_between_layouts() -> None:
     ends = list[torch.Tensor]()
-    for layout, recompute in itertools.product(("padded", "sorted", "packed"), (False, True)):
+    for layout, recompute in itertools.product(("padded", "sorted", "packed", "shared_prefix"), (False, True)):
         knobs = EngineKnobs.model_validate(
             {"layout": layout, "recompute": recompute, "micro_batch_tokens": 50, "logprob_batch_tokens": 50}
         )

@@ -34,6 +34,7 @@ def scored_batch(num_rows: int = 16, seed: int = 0, version: int = 5) -> ScoredB
     length_B = torch.randint(1, MAX_LEN + 1, (num_rows,), generator=g)
     mask_BT = torch.arange(MAX_LEN) < length_B[:, None]
     tokens_BP = torch.randint(1, VOCAB, (num_rows, 6), generator=g) * (torch.arange(6) < prompt_B[:, None])
+    tokens_BP = tokens_BP[torch.arange(num_rows) // GROUP * GROUP]  # the rows of a group have one prompt
     prompts = PromptBatch(
         tokens_BP=tokens_BP,
         lengths_B=prompt_B,

@@ -1,7 +1,8 @@
 """From a plan to tensors: what one micro-batch feeds the model and which outputs are log-probs.
 
 Everything that depends on the layout is computed here once per micro-batch and handed to every layer; no
-layer derives it again. Completion tokens are addressed by a flat index, so padding is never read back.
+layer derives it again. Completion tokens are addressed by a flat index, so padding is never read back, and each
+names the position that predicts it, so no row's end can predict the next row's beginning.
 
 Shape letters: B rows, P prompt token, T completion token, L token of a joined row, R rows of a micro-batch,
 N positions, C completion tokens of a micro-batch.
@@ -12,10 +13,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from steptune.engine.attention import attend_runs
+from steptune.engine.attention import CPU, attend_runs
 from steptune.engine.context import Context
-from steptune.engine.plan import MicroBatch
-from steptune.engine.types import RolloutBatch
+from steptune.engine.micro_batch import MicroBatch
+from steptune.engine.types import PromptBatch, RolloutBatch
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,22 +63,44 @@ def join_rows(rollout: RolloutBatch, pad_id: int) -> JoinedRows:
     )
 
 
-def build_inputs(joined: JoinedRows, micro: MicroBatch) -> MicroInputs:
-    """Return the tensors of one micro-batch."""
-    rows_R = torch.tensor(micro.rows)
+def groups_share_prompts(prompts: PromptBatch) -> bool:
+    """Return whether all rows of each group have the same prompt, as a shared prefix takes for granted."""
+    first_of = {group: row for row, group in reversed(list(enumerate(prompts.group_B.tolist())))}
+    first_B = [first_of[group] for group in prompts.group_B.tolist()]
+    tokens_BP, lengths_B = prompts.tokens_BP, prompts.lengths_B
+    return torch.equal(tokens_BP, tokens_BP[first_B]) and torch.equal(lengths_B, lengths_B[first_B])
+
+
+def build_inputs(joined: JoinedRows, micro: MicroBatch, device: torch.device = CPU) -> MicroInputs:
+    """Return the tensors of one micro-batch, built on the host and moved to ``device`` once."""
+    rows_R = torch.tensor(micro.prompts + micro.rows)
     width_R = torch.tensor([run.width for run in micro.runs for _ in range(run.num_rows)])
+    prefix_R = torch.tensor([run.prefix for run in micro.runs for _ in range(run.num_rows)])
     column_W = torch.arange(int(width_R.max()))
     kept_RW = column_W < width_R[:, None]
-    start_R = width_R.cumsum(0) - width_R
-    local_C, token_C = joined.mask_BT[rows_R].nonzero(as_tuple=True)
-    row_C = rows_R[local_C]
+    positions_N = (prefix_R[:, None] + column_W)[kept_RW]
+    local_C, token_C = joined.mask_BT[list(micro.rows)].nonzero(as_tuple=True)
+    row_C = torch.tensor(micro.rows)[local_C]
     flat_C = row_C * joined.mask_BT.shape[1] + token_C
+    predict_C = _predicting(micro, width_R.cumsum(0) - width_R, joined.prompt_lengths_B, local_C, token_C)
     return MicroInputs(
-        tokens_N=joined.tokens_BL[rows_R, : len(column_W)][kept_RW],
-        positions_N=column_W.expand(len(rows_R), -1)[kept_RW],
-        context=Context(attend=attend_runs(micro.runs)),
-        predict_C=start_R[local_C] + joined.prompt_lengths_B[row_C] - 1 + token_C,
-        target_C=joined.completion_BT.flatten()[flat_C],
-        row_C=row_C,
-        flat_C=flat_C,
+        tokens_N=joined.tokens_BL[rows_R.repeat_interleave(width_R), positions_N].to(device),
+        positions_N=positions_N.to(device),
+        context=Context(attend=attend_runs(micro.runs, micro.prompt_of, device=device)),
+        predict_C=predict_C.to(device),
+        target_C=joined.completion_BT.flatten()[flat_C].to(device),
+        row_C=row_C.to(device),
+        flat_C=flat_C.to(device),
     )
+
+
+def _predicting(
+    micro: MicroBatch, start_R: Tensor, prompt_lengths_B: Tensor, local_C: Tensor, token_C: Tensor
+) -> Tensor:
+    """Return the position before each completion token; a shared prompt's last one is before G first tokens."""
+    last_of_prompt = prompt_lengths_B[list(micro.rows)] - 1
+    if not micro.prompts:
+        return (start_R + last_of_prompt)[local_C] + token_C
+    first_R = start_R[list(micro.prompt_of)] + last_of_prompt
+    own_R = start_R[len(micro.prompts) :]
+    return torch.where(token_C == 0, first_R[local_C], own_R[local_C] + token_C - 1)

@@ -30,13 +30,15 @@ class EngineKnobs(Record):
     train_threads: PositiveInt = 2
     train_dtype: DType = "fp32"
     """bf16 runs the trainer's forward under autocast over fp32 weights."""
-    layout: Literal["padded", "sorted", "packed"] = "padded"
+    layout: Literal["padded", "sorted", "packed", "shared_prefix"] = "padded"
     """How rows become micro-batches: padded to the whole batch's width, sorted and padded per micro-batch,
-    or concatenated without padding."""
+    concatenated without padding, or so with each group's prompt computed once (attention-only models)."""
     micro_batch_tokens: PositiveInt = 2048
     """Positions per micro-batch, padding included (at least one row always fits)."""
     recompute: bool = False
     """Recompute each layer's activations in the backward pass instead of keeping them."""
+    head_tile_tokens: PositiveInt | None = None
+    """Completion positions whose logits exist at once, recomputed in the backward pass; None computes them together."""
     logprob_batch_tokens: PositiveInt | None = None
     """Positions per batch of a separate old-log-prob pass; None reads the first training forward instead,
     allowed only where that pass is redundant (one update per rollout batch)."""

@@ -21,16 +21,16 @@ from steptune.core.profile import CostCurve, CurvePoint
 from steptune.engine.events import Clock, Recorder
 from steptune.engine.knobs import DType, EngineKnobs
 from steptune.engine.model import build_model
-from steptune.engine.plan import Layout
-from steptune.engine.probe_batch import Row, batch_of, pick_rows, typical_rows
+from steptune.engine.plan import Layout, plan_batch
+from steptune.engine.probe_batch import Picked, Row, batch_of, pick_rows, typical_rows
 from steptune.engine.threads import torch_threads
 from steptune.engine.trainer import Trainer
 from steptune.engine.types import ScoredBatch
 from steptune.envs.math.tokenizer import MathTokenizer
 
-PROBE_BUDGET_S = 18.0
-"""Wall seconds of a whole trainer probe. With 8 the slowest curves rested on one or two repetitions, and a curve
-measured too low made every forecast of a session 31 % too low (2026-11-30)."""
+PROBE_BUDGET_S = 27.0
+"""Wall seconds of a whole trainer probe of three layouts, 9 each. With 4 each the slowest curves rested on one or two
+repetitions, and a curve measured too low made every forecast of a session 31 % too low (2026-11-30)."""
 
 SIZES = (256, 512, 1024, 2560)
 """Positions of the measured micro-batches. Below 256 the fixed cost rules, above 2,560 the line is straight. Without
@@ -45,7 +45,7 @@ MAX_REPS = 5
 UNLIMITED_TOKENS = 10**9
 """Positions per micro-batch that keep any probe batch in one piece."""
 
-LAYOUTS: tuple[Layout, ...] = ("padded", "packed")
+LAYOUTS: tuple[Layout, ...] = ("padded", "packed", "shared_prefix")
 """`sorted` costs what `padded` does at equal positions: both are one run of equally wide rows."""
 
 
@@ -148,17 +148,25 @@ def _subject(
     )
     algorithm = job.algorithm.model_copy(update={"num_updates": 1, "kl_coef": 0.0, "group_size": 2})
     vocab_size = MathTokenizer().vocab_size
-    picked = [pick_rows(rows, layout, size) for size in SIZES]
-    widest = [max(map(sum, chosen)) for chosen in picked]
+    picked = [pick_rows(rows, layout, size, group_size=job.algorithm.group_size) for size in SIZES]
     return _Subject(
         knobs=knobs,
         trainer=Trainer(build_model(job.model, vocab_size, seed=0), algorithm, knobs, MathTokenizer.pad_id),
         batches=[batch_of(chosen, vocab_size) for chosen in picked],
-        num_positions=[
-            len(chosen) * width if layout == "padded" else sum(map(sum, chosen))
-            for chosen, width in zip(picked, widest, strict=True)
-        ],
+        num_positions=[_num_positions(chosen, layout) for chosen in picked],
     )
+
+
+def _num_positions(picked: Picked, layout: Layout) -> int:
+    prompts, completions = zip(*picked.rows, strict=True)
+    return plan_batch(
+        prompts,
+        completions,
+        layout=layout,
+        token_budget=UNLIMITED_TOKENS,
+        max_completion_len=max(completions),
+        group_B=picked.group_B,
+    ).padded_tokens
 
 
 def _curve(name: str, subject: _Subject, keys: Sequence[str], seconds_of: Callable[[_Sample], float]) -> CostCurve:

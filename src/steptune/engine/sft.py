@@ -48,6 +48,7 @@ SOURCES = (
     "engine/model.py",
     "engine/inputs.py",
     "engine/attention.py",
+    "engine/micro_batch.py",
     "engine/plan.py",
     "envs/math/*.py",
 )

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from steptune.core.errors import JobError, TrialError, explain
@@ -27,10 +26,12 @@ from steptune.core.phase import Phase, Role
 from steptune.core.profile import LagStats
 from steptune.engine.events import Recorder
 from steptune.engine.gap import gap_by_lag
-from steptune.engine.inputs import JoinedRows, MicroInputs, build_inputs, join_rows
+from steptune.engine.head import token_logprobs
+from steptune.engine.inputs import JoinedRows, MicroInputs, build_inputs, groups_share_prompts, join_rows
 from steptune.engine.knobs import EngineKnobs
+from steptune.engine.micro_batch import MicroBatch
 from steptune.engine.model import Transformer
-from steptune.engine.plan import MicroBatch, TrainPlan, plan_batch
+from steptune.engine.plan import TrainPlan, plan_batch
 from steptune.engine.policy_loss import aggregation_weights, correction_weights, kl_k3, policy_token_loss
 from steptune.engine.types import RolloutBatch, ScoredBatch
 
@@ -69,7 +70,7 @@ class TrainStats:
     padded_tokens: int
     """Positions of the training forward, padding included."""
     active_tokens: int
-    """Prompt and completion tokens."""
+    """Prompt and completion tokens computed; a shared prompt counts once for its group."""
 
     @property
     def grad_norm(self) -> float:
@@ -206,6 +207,7 @@ class Trainer:
 
     def _plan(self, batch: RolloutBatch, *, token_budget: int, num_updates: int) -> TrainPlan:
         self.num_plans_built += 1
+        assert self.knobs.layout != "shared_prefix" or groups_share_prompts(batch.prompts), "a group has two prompts"
         return plan_batch(
             batch.prompts.lengths_B.tolist(),
             batch.lengths_B.tolist(),
@@ -214,6 +216,7 @@ class Trainer:
             max_completion_len=self.algorithm.max_completion_len,
             num_updates=num_updates,
             group_size=self.algorithm.group_size,
+            group_B=batch.prompts.group_B.tolist(),
         )
 
     def _inputs(self, joined: JoinedRows, micro: MicroBatch) -> MicroInputs:
@@ -265,9 +268,13 @@ class Trainer:
         """Return float32 [C] log-probs of the completion tokens under the sampling temperature."""
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.knobs.train_dtype == "bf16"):
             hidden_ND = model.hidden(inputs.tokens_N, inputs.positions_N, inputs.context, recompute=recompute)
-            logits_CV = model.logits(hidden_ND.index_select(0, inputs.predict_C))
-        scaled_CV = logits_CV.float() / self.algorithm.temperature
-        return -F.cross_entropy(scaled_CV, inputs.target_C, reduction="none")
+            return token_logprobs(
+                model.logits,
+                hidden_ND.index_select(0, inputs.predict_C),
+                inputs.target_C,
+                temperature=self.algorithm.temperature,
+                tile_tokens=self.knobs.head_tile_tokens,
+            )
 
     def _loss(self, cur_C: Tensor, inputs: MicroInputs, tokens: _TokenTensors) -> Tensor:
         algorithm = self.algorithm

@@ -161,6 +161,7 @@ def _table(job: JobSpec, rows: dict[str, _Row]) -> tuple[Lever, ...]:
     shared: dict[str, _Row] = {
         "rollout_threads": threads,
         "train_threads": threads,
+        "head_tile_tokens": (None, "TRL computes a micro-batch's logits together unless use_liger_kernel is set"),
         "schedule": ("sync", "generate, then train: GRPOTrainer is synchronous"),
         "correction": (job.algorithm.correction.kind, "declared in the job's algorithm"),
     }

@@ -1,4 +1,8 @@
-"""The engine's knobs as the tuner sees them. `engine/knobs.py` has the same fields (a test compares)."""
+"""The engine's knobs as the tuner sees them. `engine/knobs.py` has the same fields (a test compares).
+
+`head_tile_tokens` has one value worth trying: tiles save memory, at the price of the head's product once more, and
+the arithmetic vocabulary's logits are smaller than one layer's activations. It is there for the owner to pin.
+"""
 
 from steptune.core.job import JobSpec
 from steptune.core.knob import Effect, KnobSpec, KnobValue, Restart
@@ -6,6 +10,9 @@ from steptune.core.phase import Role
 
 MICRO_BATCH_TOKENS = (1024, 4096, 8192)
 """Micro-batch sizes worth trying, in positions: below 1,024 the per-call overhead rules, above 8,192 the caches."""
+
+LAYOUTS = ("padded", "sorted", "packed", "shared_prefix")
+"""Every layout of `engine.plan`."""
 
 
 def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
@@ -24,9 +31,12 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
         _knob("rollout_threads", rollout, threads, none, "threads of the rollout"),
         _knob("train_threads", trainer, threads, none, "threads of the trainer"),
         _knob("train_dtype", trainer, ("fp32", "bf16"), precision, "number format of the training forward"),
-        _knob("layout", trainer, ("padded", "sorted", "packed"), none, "how rows become micro-batches"),
+        _knob("layout", trainer, LAYOUTS, none, "how rows become micro-batches"),
         _knob("micro_batch_tokens", trainer, MICRO_BATCH_TOKENS, none, "positions per micro-batch"),
         _knob("recompute", trainer, (True, False), none, "recompute activations in backward"),
+        _knob(
+            "head_tile_tokens", trainer, (None,), none, "completion positions whose logits exist at once (None: all)"
+        ),
         _knob("logprob_batch_tokens", trainer, passes, none, "separate old-log-prob pass (None: no pass)"),
         _knob("schedule", controller, ("sync", "one_step_off"), staleness, "overlap rollout and training"),
         _knob("handover", trainer, ("copy", "alias", "file"), none, "how weights reach the rollout"),

@@ -37,6 +37,8 @@ class TrainSide:
     padded_tokens: float
     active_tokens: float
     largest_micro_batch: int
+    most_extra_keys: int
+    """Keys of a micro-batch beyond its positions: shared prompts read more than once."""
 
 
 @final
@@ -61,7 +63,7 @@ class WorkCounter:
             lag=self.job.algorithm.num_updates if is_off else 0,
             trainer_cores=float(knobs.train_threads),
             rollout_cores=float(knobs.rollout_threads),
-            memory_bytes=self._memory_bytes(knobs, train.largest_micro_batch),
+            memory_bytes=self._memory_bytes(knobs, train),
             padded_tokens=train.padded_tokens,
             active_tokens=train.active_tokens,
         )
@@ -91,15 +93,16 @@ class WorkCounter:
             self._train[key] = train_side(self.job, knobs, _steps(self.lengths))
         return self._train[key]
 
-    def _memory_bytes(self, knobs: EngineKnobs, micro_batch_tokens: int) -> float:
-        model = self.job.model
+    def _memory_bytes(self, knobs: EngineKnobs, train: TrainSide) -> float:
+        model, micro_batch_tokens = self.job.model, train.largest_micro_batch
         width = ACTIVATIONS_PER_LAYER * model.d_model + 3 * model.d_ff
         layers_kept = 1 if knobs.recompute else model.num_layers
         inputs = micro_batch_tokens * model.d_model * model.num_layers if knobs.recompute else 0
         rows = min(knobs.rollout_concurrency or 10**9, self.job.algorithm.rollouts_per_step)
         longest = max(self.lengths.prompt) + self.job.algorithm.max_completion_len
         kv = 2 * rows * longest * model.num_layers * _kv_width(model)
-        return float(BYTES_FP32 * (micro_batch_tokens * width * layers_kept + inputs + kv))
+        extra_keys = 2 * train.most_extra_keys * _kv_width(model) * layers_kept
+        return float(BYTES_FP32 * (micro_batch_tokens * width * layers_kept + inputs + kv + extra_keys))
 
 
 Step = tuple[Sequence[int], Sequence[int]]
@@ -135,17 +138,19 @@ def train_side(job: JobSpec, knobs: EngineKnobs, steps: Sequence[Step]) -> Train
         "train_threads": knobs.train_threads,
         "train_dtype": knobs.train_dtype,
         "recompute": knobs.recompute,
-        "layout": "packed" if knobs.layout == "packed" else "padded",
+        # `sorted` costs what `padded` does at equal positions: both are one run of equally wide rows
+        "layout": "padded" if knobs.layout == "sorted" else knobs.layout,
     }
     train: Counter[int] = Counter()
     old: Counter[int] = Counter()
-    padded = active = num_updates = 0
+    padded = active = num_updates = extra_keys = 0
     budget = knobs.logprob_batch_tokens
     for prompt_B, completion_B in steps:
         plan = _plan(job, knobs, prompt_B, completion_B, knobs.micro_batch_tokens, algorithm.num_updates)
         train.update(micro.num_positions for micro in plan.micro_batches)
         padded, active = padded + plan.padded_tokens, active + plan.active_tokens
         num_updates += len(plan.updates)
+        extra_keys = max(extra_keys, *(micro.num_keys - micro.num_positions for micro in plan.micro_batches))
         if budget is not None:
             passes = _plan(job, knobs, prompt_B, completion_B, budget, 1)
             old.update(micro.num_positions for micro in passes.micro_batches)
@@ -163,6 +168,7 @@ def train_side(job: JobSpec, knobs: EngineKnobs, steps: Sequence[Step]) -> Train
         padded_tokens=padded / num_steps,
         active_tokens=active / num_steps,
         largest_micro_batch=max(train),
+        most_extra_keys=extra_keys,
     )
 
 
