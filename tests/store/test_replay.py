@@ -40,13 +40,6 @@ def test_a_whole_session_is_rebuilt() -> None:
     assert state.session_ended.why == "done"
 
 
-def test_costs_add_up_over_everything_that_has_a_result() -> None:
-    state = fold(session())
-    # two profiles 10, two trials 3, reward 7, waterfall 4, confirmation 5; the killed trial has no figure
-    assert state.cost_wall_s == 2 * 10 + 2 * 3 + 7 + 4 + 5
-    assert state.cost_device_s == 2 * state.cost_wall_s
-
-
 @given(st.integers(1, len(session()) - 1))
 def test_a_session_cut_anywhere_can_be_resumed_from_its_running_trials(cut: int) -> None:
     before = fold(session()[:cut])

@@ -1,3 +1,4 @@
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +9,9 @@ from steptune.core.decision import Outcome
 from steptune.core.job import LimitsSpec, Objective
 from steptune.core.knob import Effect, KnobValue
 from steptune.core.phase import Role
+from steptune.report.session_view import view_session
+from steptune.report.stage_costs import total_cost
+from steptune.store.journal import read_journal
 from steptune.testing.fake_space import (
     COMPACTION,
     CORRECTION,
@@ -142,6 +146,21 @@ def test_the_gain_comes_from_steps_that_chose_nothing(tmp_path: Path) -> None:
     assert ran.decision.speedup == confirmed.speedup
     seen = {step.step_time_s for event in ran.trials for arm in event.trial.arms for step in arm.observations}
     assert not seen & {step.step_time_s for arm in confirmed.arms for step in arm.observations}
+
+
+def test_what_tuning_pays_back_is_the_whole_session_and_the_cost_that_is_shown(tmp_path: Path) -> None:
+    ran = run_session(tmp_path, (PACKING, COMPACTION))
+    decision, baseline, ended = ran.decision, ran.state.baseline, ran.state.session_ended
+    assert baseline is not None
+    assert ended is not None
+    assert decision.speedup is not None
+    assert 0 < decision.cost_wall_s <= ended.cost_wall_s
+    assert decision.cost_device_s == pytest.approx(decision.cost_wall_s * job_of().devices.num_cores, rel=0.05)
+    saved_s = baseline.step_time.value * (1 - 1 / decision.speedup.value)
+    assert decision.break_even_step == math.ceil(decision.cost_wall_s / saved_s)
+    events = [entry.body for entry in read_journal(ran.path / "journal.jsonl")]
+    wall, device = total_cost(view_session(events))
+    assert (wall.value, device.value) == (decision.cost_wall_s, decision.cost_device_s)
 
 
 def test_the_settings_handed_back_are_written_in_the_framework_s_own_words(tmp_path: Path) -> None:

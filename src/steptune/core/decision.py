@@ -64,6 +64,7 @@ class Decision(Record):
     tripwires: tuple[Tripwire, ...] = ()
     holds_for: Range | None = None
     cost_wall_s: float
+    """Of the whole session until here, not of its stages alone."""
     cost_device_s: float
     break_even_step: int | None
     """Step of the tuned job at which tuning has paid for itself in wall time; None if it never does."""

@@ -38,8 +38,12 @@ def stage_costs(view: SessionView) -> tuple[StageCost, ...]:
 
 
 def total_cost(view: SessionView) -> tuple[Estimate, Estimate]:
-    """Return wall and device cost in seconds: the session's own total, or the sum of its stages if it never ended."""
-    totals = view.ended or view.decision
+    """Return wall and device cost in seconds.
+
+    The session's own total until its decision, which is what the decision pays back; the sum of the finished stages
+    while there is neither a decision nor an end.
+    """
+    totals = view.decision or view.ended
     if totals is not None:
         return measured(totals.cost_wall_s, "s"), measured(totals.cost_device_s, "s")
     stages = stage_costs(view)

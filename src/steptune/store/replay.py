@@ -54,10 +54,6 @@ class SessionState:
     decision: Decision | None = None
     session_ended: SessionEnded | None = None
     """None again after a resume."""
-    cost_wall_s: float = 0.0
-    """Wall seconds of everything that has a result; what a killed trial used is not in it."""
-    cost_device_s: float = 0.0
-    """Device seconds of everything that has a result."""
 
     @property
     def running_numbers(self) -> tuple[int, ...]:
@@ -154,12 +150,6 @@ def _after_forecast(state: SessionState, event: Forecasted) -> SessionState:
 def _after_measurement(
     state: SessionState, event: Profiled | TrialEnded | RewardTested | Waterfall | Confirmed
 ) -> SessionState:
-    cost = event.trial if isinstance(event, TrialEnded) else event
-    state = replace(
-        state,
-        cost_wall_s=state.cost_wall_s + cost.cost_wall_s,
-        cost_device_s=state.cost_device_s + cost.cost_device_s,
-    )
     match event:
         case Profiled(label="baseline"):
             return replace(state, baseline=event.profile)

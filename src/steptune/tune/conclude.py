@@ -1,5 +1,8 @@
 """From the journal to the decision. Pure, so that `report --verify` can draw the same conclusion again."""
 
+from dataclasses import dataclass
+from typing import final
+
 from steptune.core.decision import Decision
 from steptune.core.event import Confirmed, Forecasted, RewardTested, TrialEnded
 from steptune.core.job import Objective
@@ -15,7 +18,20 @@ from steptune.tune.context import settings_of
 from steptune.tune.search_state import SearchState
 
 
-def conclude(state: SessionState, found: SearchState) -> Decision:
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spent:
+    """What the whole session took until its decision, the time between its stages included.
+
+    Example: ``Spent(wall_s=540, device_s=1080)`` of a session whose stages took 495 s. A clock says it, so `report
+    --verify` takes it from the decision instead of computing it.
+    """
+
+    wall_s: float
+    device_s: float
+
+
+def conclude(state: SessionState, found: SearchState, spent: Spent) -> Decision:
     """Return the decision on the search's incumbent."""
     baseline, started = state.baseline, state.started
     assert baseline is not None, "a session is concluded after its profile"
@@ -34,7 +50,7 @@ def conclude(state: SessionState, found: SearchState) -> Decision:
         over_best_practice=confirmed.speedup_over_best_practice if is_confirmed else None,
         verdicts=verdicts_on(winner, tested) if winner else (),
         noise=_noise(baseline),
-        costs=_costs(state, baseline, confirmed, planned),
+        costs=_costs(state, baseline, confirmed, planned, spent),
         holds_for=confirmed.holds_for if is_confirmed else None,
         tripwires=tripwires(
             limits=started.job.limits,
@@ -70,15 +86,17 @@ def _weight(objective: Objective, winner: Forecasted | None) -> float:
     return objective_weight(objective, winner.planned, winner.planned_baseline) if winner else 1.0
 
 
-def _costs(state: SessionState, baseline: Profile, confirmed: Confirmed | None, winner: Forecasted | None) -> Costs:
+def _costs(
+    state: SessionState, baseline: Profile, confirmed: Confirmed | None, winner: Forecasted | None, spent: Spent
+) -> Costs:
     """A step and the tuning are counted in the job's objective: wall seconds, or device-seconds."""
     assert state.started is not None, "a session is concluded after its start"
-    step_s, paid_s = baseline.step_time.value, state.cost_wall_s
+    step_s, paid_s = baseline.step_time.value, spent.wall_s
     if winner is not None and state.started.job.objective is Objective.DEVICE_SECONDS_PER_STEP:
-        step_s, paid_s = step_s * winner.planned_baseline.num_devices, state.cost_device_s
+        step_s, paid_s = step_s * winner.planned_baseline.num_devices, spent.device_s
     return Costs(
-        wall_s=state.cost_wall_s,
-        device_s=state.cost_device_s,
+        wall_s=spent.wall_s,
+        device_s=spent.device_s,
         paid_s=paid_s,
         baseline_step_s=step_s,
         tuned_step_s=step_s / confirmed.speedup.value if confirmed else step_s,

@@ -29,7 +29,7 @@ from steptune.store.lock import machine_lock, session_lock
 from steptune.store.run_folder import RunFolder
 from steptune.tune.baseline import name_bottlenecks, profile_baseline
 from steptune.tune.budget import Budget, worked_s
-from steptune.tune.conclude import conclude, owes_reward
+from steptune.tune.conclude import Spent, conclude, owes_reward
 from steptune.tune.confirm import confirm, record_tuned_profile
 from steptune.tune.context import Context, settings_of
 from steptune.tune.machine import describe_machine
@@ -161,7 +161,8 @@ def _measure(context: Context, options: TuneOptions) -> None:
     found = _settle(context, space)
     if found.incumbent is not None:
         _confirm(context, space, found)
-    context.record(Decided(decision=conclude(context.state, found)))
+    spent = Spent(wall_s=context.budget.spent_wall_s(), device_s=context.budget.spent_device_s())
+    context.record(Decided(decision=conclude(context.state, found, spent)))
 
 
 def _settle(context: Context, space: Space) -> SearchState:

@@ -15,7 +15,7 @@ from steptune.store.codehash import code_hash
 from steptune.store.journal import read_journal
 from steptune.store.replay import fold
 from steptune.store.run_folder import RunFolder
-from steptune.tune.conclude import conclude
+from steptune.tune.conclude import Spent, conclude
 from steptune.tune.search_state import search_state
 
 
@@ -37,7 +37,8 @@ def verify(folder: RunFolder, specs: Sequence[KnobSpec]) -> list[str]:
                 problems += _check_trial(event, before, index)
             case Decided():
                 state = fold(before)
-                again = conclude(state, search_state(state, effects))
+                spent = Spent(wall_s=event.decision.cost_wall_s, device_s=event.decision.cost_device_s)
+                again = conclude(state, search_state(state, effects), spent)
                 if canonical_json(again) != canonical_json(event.decision):
                     problems.append(f"line {index + 1}: the decision does not follow from the journal before it")
             case _:
