@@ -60,7 +60,7 @@ class FactFinder:
 
     def take(self, raw: str) -> None:
         """Look at one line."""
-        if not any(literal in raw for literal in self.literals):
+        if not any(map(raw.__contains__, self.literals)):
             return
         if self.version is None and self.version_pattern and (found := self.version_pattern.search(raw)):
             self.version = found[1]

@@ -7,6 +7,7 @@ digits (a real post ends in `prompt_length/mean:81.46`, cut from a longer number
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import final
 
@@ -48,12 +49,15 @@ def clean(raw: str) -> str:
     >>> clean("\x1b[36m(TaskRunner pid=7)\x1b[0m step:1 - timing_s/gen:2.0\n")
     'step:1 - timing_s/gen:2.0'
     """
-    return _without_prefixes(_uncoloured(raw))
+    return _cleaned(raw)[0]
 
 
-def _uncoloured(raw: str) -> str:
+@lru_cache(maxsize=1)
+def _cleaned(raw: str) -> tuple[str, int]:
+    """Text and width on the screen; kept for the last line, which everybody asks for before the next one comes."""
     text = raw.rstrip("\r\n")
-    return _ANSI.sub("", text) if "\x1b" in text else text
+    shown = _ANSI.sub("", text) if "\x1b" in text else text
+    return _without_prefixes(shown), len(shown)
 
 
 def _without_prefixes(text: str) -> str:
@@ -91,8 +95,8 @@ def clean_lines(raw_lines: Iterable[NumberedLine]) -> Iterator[Line]:
         if held is not None:
             yield held
         ended = raw.endswith("\n")
-        shown = _uncoloured(raw)
-        held = Line(number=number, text=_without_prefixes(shown), width=len(shown), may_be_cut=False)
+        text, width = _cleaned(raw)
+        held = Line(number=number, text=text, width=width, may_be_cut=False)
     if held is not None:
         # A last line is whole only if it ended and is too short to be one row of a wrapped paste.
         yield replace(held, may_be_cut=not ended or held.width >= MIN_WRAP_COLUMNS, is_ended=ended)

@@ -41,7 +41,7 @@ def read_devices(lines: Iterable[NumberedLine], path: str) -> DeviceClaim | None
     memory_gib: float | None = None
     origin: Origin | None = None
     for number, text in lines:
-        if not (text.lstrip().startswith("#") or any(literal in text for literal in _LITERALS)):
+        if not (text.lstrip().startswith("#") or any(map(text.__contains__, _LITERALS))):
             continue
         found = _NAMED.search(text)
         before = (name, count, memory_gib)

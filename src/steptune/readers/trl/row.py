@@ -30,13 +30,16 @@ ROW = FrameworkReader(
     name="trl",
     wanted=(
         *(b"{%b" % (q + b"loss" + q) for q in (b"'", b'"')),
-        *(q + name for name in (b"reward", b"completion", b"clip_ratio", b"epoch") for q in (b"'", b'"')),
+        *(q + b"epoch" + q for q in (b"'", b'"')),
         b"s/it",
         b"it/s",
         b"time (ms) |",
         b"Training Loss",
     ),
-    wanted_at_edges=(b"\t", b" | ", b", Epoch "),
+    wanted_at_edges=(
+        *(q + name for name in (b"reward", b"completion", b"clip_ratio", b"epoch") for q in (b"'", b'"')),
+        *(b"\t", b" | ", b", Epoch "),
+    ),
     is_mark=is_mark,
     owns_key=lambda key: _OWN_KEY.match(key) is not None,
     owns_setting=lambda key: _OWN_SETTING.fullmatch(key) is not None,
