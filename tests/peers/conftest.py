@@ -1,6 +1,7 @@
 """Fixtures that need TRL. Without it every test here is skipped, with the reason and the remedy."""
 
 import importlib
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
@@ -12,6 +13,8 @@ import pytest
 from live_grpo import LiveRun, run_one_step
 
 from steptune.core.job import JobSpec
+
+sys.path.append(str(Path(__file__).parents[2] / "bench" / "vs_trl"))  # TRL's side of the bench: one model builder
 
 PINNED_TRL = "1.16.0"
 """The version the baselines speak of (requirements/peers-trl.txt)."""

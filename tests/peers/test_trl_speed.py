@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 from live_grpo import config
+from theirs import llama_like, numbered_tokenizer
 from torch import Tensor
 
 from steptune.adapters.embedded.baselines import best_practice_levers, default_levers
@@ -128,41 +129,6 @@ def trl_step(arguments: Any, same: SameStep) -> Cost:
         callbacks=[Clock()],
     ).train()
     return Cost(generate_cpu_s[-1], marks[-1] - marks[-2] - generate_cpu_s[-1])
-
-
-def llama_like(job: JobSpec) -> Any:
-    """Return transformers' Llama in the shape of the job's model."""
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    shape = job.model
-    return LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=TOKENIZER.vocab_size,
-            hidden_size=shape.d_model,
-            intermediate_size=shape.d_ff,
-            num_hidden_layers=shape.num_layers,
-            num_attention_heads=shape.num_heads,
-            num_key_value_heads=shape.num_kv_heads,
-            max_position_embeddings=256,
-            tie_word_embeddings=True,
-            pad_token_id=TOKENIZER.pad_id,
-            bos_token_id=TOKENIZER.bos_id,
-            eos_token_id=TOKENIZER.eos_id,
-        )
-    )
-
-
-def numbered_tokenizer() -> Any:
-    """Return a transformers tokenizer with our ids, written ``t0 t1 ...``."""
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    names = {f"t{i}": i for i in range(TOKENIZER.vocab_size)}
-    inner = Tokenizer(models.WordLevel(names, unk_token="t3"))
-    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    return PreTrainedTokenizerFast(
-        tokenizer_object=inner, pad_token="t0", bos_token="t1", eos_token="t2", unk_token="t3"
-    )
 
 
 def _force_lengths(model: Any, lengths_B: Tensor, generate_cpu_s: list[float]) -> None:
