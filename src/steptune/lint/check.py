@@ -17,6 +17,7 @@ from steptune.lint.load import ANY, rule_set
 from steptune.lint.nearest_values import nearest_values
 from steptune.lint.render import change_line
 from steptune.lint.rule import Adjust, Fix, Refusal, Rule, RuleSet
+from steptune.lint.stated import stated_findings
 from steptune.lint.view import View
 
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
@@ -34,11 +35,12 @@ SEVERITIES = (Severity.FAULT, Severity.WARNING, Severity.INFO)
 
 
 def lint(paste: Paste) -> tuple[Finding, ...]:
-    """Return everything wrong with the settings of ``paste``, faults first; empty without settings."""
+    """Return everything wrong with the settings of ``paste``, and what its error texts say of them, faults first."""
+    stated = list(stated_findings(paste))
     if not paste.settings:
-        return ()
+        return tuple(stated)
     sets = [rule_set(name) for name in (ANY, paste.framework) if name is not None]
-    found = [finding for rules in sets for finding in _findings(View.of(paste, rules), rules)]
+    found = stated + [finding for rules in sets for finding in _findings(View.of(paste, rules), rules)]
     return tuple(sorted(found, key=lambda finding: SEVERITIES.index(finding.severity)))
 
 

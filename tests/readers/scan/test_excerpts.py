@@ -1,5 +1,7 @@
 from collections.abc import Sequence
 
+import pytest
+
 from steptune.core.paste import Excerpt, ExcerptKind
 from steptune.readers.scan.excerpts import LONE, LONE_AT_EDGES, MAX_EXCERPTS, WITH_CONTEXT, ExcerptCollector
 from steptune.readers.scan.sleep import SleepWatcher
@@ -27,6 +29,29 @@ def test_an_out_of_memory_text_keeps_its_traceback_innermost_last() -> None:
     assert (oom.kind, oom.text, oom.origin.line) == (ExcerptKind.OOM, OOM, 6)
     assert [line.split(", in ")[-1] for line in oom.context if line.startswith("File")] == ["update_actor", "backward"]
     assert oom.context[-1] == "run_backward(self)"
+
+
+def test_frames_below_an_out_of_memory_text_are_its_own_where_none_are_above() -> None:
+    frame = '  File "slime/utils/ppo_utils.py", line 219, in vocab_parallel_softmax'
+    [oom] = excerpts(OOM, "  ...", frame, "    normalized = logits - logits_max")
+    assert oom.context == (frame.strip(), "normalized = logits - logits_max")
+    [oom, *_] = excerpts(OOM, "Traceback (most recent call last):", frame)
+    assert oom.context == ()
+    [oom, *_] = excerpts(*TRACEBACK, OOM, frame)
+    assert frame.strip() not in oom.context
+
+
+def test_the_keys_that_a_schema_refuses_stand_in_its_error() -> None:
+    [error] = excerpts(
+        "pydantic_core._pydantic_core.ValidationError: 2 validation errors for RLConfig",
+        "orchestrator.foo",
+        "  Extra inputs are not permitted [type=extra_forbidden, input_value=False, input_type=bool]",
+        "    For further information visit https://errors.pydantic.dev/2.11/v/extra_forbidden",
+        "orchestrator.bar",
+        "and then a line of something else",
+    )
+    assert "RLConfig orchestrator.foo Extra inputs are not permitted" in error.text
+    assert error.text.endswith("orchestrator.bar")
 
 
 def test_the_rest_of_an_out_of_memory_text_may_stand_on_rows_of_its_own() -> None:
@@ -212,3 +237,18 @@ def test_a_node_low_on_memory_is_out_of_memory() -> None:
 def test_blanks_behind_the_heading_of_a_run_change_nothing() -> None:
     kinds = [[e.kind for e in excerpts(f"fp8 + --enforce-eager{end}")] for end in ("", ":", ":  ", "  ")]
     assert kinds == [[ExcerptKind.EVENT]] * 4
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("Loading checkpoint shards:  50%|5| 1/2 [00:03<00:03,  3.08s/it]", ExcerptKind.EVENT),
+        ("(WorkerDict pid=3) Capturing CUDA graph shapes:  9%|9| 3/35 [00:02<00:22,  1.43it/s]", ExcerptKind.EVENT),
+        ("Filter (num_proc=8):  50%|5| 500/1000 [00:03<00:03, 160.08it/s]", ExcerptKind.EVENT),
+        ("Training Progress:   3%|3| 12/435 [30:03<17:40:03, 150.08s/it]", ExcerptKind.PROGRESS),
+        (" 17%|1| 1/6 [02:52<14:23, 172.72s/it]", ExcerptKind.PROGRESS),
+        ("Episode [1/2]:  5%|5| 1/20 [02:52<14:23, 172.72s/it]", ExcerptKind.PROGRESS),
+    ],
+)
+def test_a_bar_over_weights_graphs_or_data_is_no_progress_of_the_training(text: str, kind: ExcerptKind) -> None:
+    assert [excerpt.kind for excerpt in excerpts(text)] == [kind]

@@ -33,9 +33,9 @@ FRAME_REACH = 300
 _FRAMES_COMPARED = 16
 """Latest lines of a traceback among which the same line of another rank is left out."""
 
-WITH_CONTEXT = (b"ut of memory", b"OutOfMemory", b"Traceback (most", b'  File "', b"^^^")
+WITH_CONTEXT = (b"ut of memory", b"OutOfMemory", b"Traceback (most", b'  File "', b"^^^", b"validation error")
 """Literals of lines that go on in the next ones: a wrapped out-of-memory text, the code under a frame or under the
-marks of the one before, where the frames themselves were cut out."""
+marks of the one before, where the frames themselves were cut out, the keys that a schema refuses."""
 
 LONE = (b"still in use", b"Error:", b"xception:", b"SIGKILL", b"s/it]")
 """Literals of single lines that matter wherever they stand."""
@@ -79,6 +79,9 @@ LONE_AT_EDGES = (
     b"status 137",
     b"Killed",
     b"collective operation timeout",
+    b"not in struct",
+    b"Could not override",
+    b"unrecognized arguments",
     b"WARN",
     b"Warning",
     b"deprecated",
@@ -136,11 +139,26 @@ _KINDS: tuple[tuple[ExcerptKind, tuple[str, ...], re.Pattern[str]], ...] = (
     ),
     (
         ExcerptKind.ERROR,
-        ("rror", "xception", "ERROR", "CRITICAL", "unexpectedly", "SIG", "collective", "Killed", "code", "status"),
+        (
+            "not in struct",
+            "Could not override",
+            "unrecognized arg",
+            "rror",
+            "xception",
+            "ERROR",
+            "CRITICAL",
+            "unexpectedly",
+            "SIG",
+            "collective",
+            "Killed",
+            "code",
+            "status",
+        ),
         re.compile(
             r"^\W*(?:\w+\.){0,8}\w*(?:Error|Exception)\b|\bERROR\b|\bCRITICAL\b"
             r"|Unhandled error\b.*\bray::|died unexpectedly|SIGKILL|SIGSEGV|collective operation timeout|^Killed\b"
             r"|(?:exit|return)(?:ed with)?[ _]?(?:code|status)\s{0,4}\W{0,4}(?:137|-9)\b"
+            r"|^Could not override '|^Key '[\w.-]+' is not in struct|error: unrecognized arguments"
         ),
     ),
     (
@@ -180,7 +198,8 @@ _FRAME_LITERALS = ('File "', "ray::", "→", "->", "=>", "Worker", ".py:")
 """One of them is in every frame and every call of a chain."""
 
 CHAIN_REACH = 12
-"""Lines back from an error that such a chain may be away: an arrow further up is of something else."""
+"""Lines back from an error that such a chain may be away: an arrow further up is of something else. As far below an
+out-of-memory text frames belong to it, where none are above."""
 
 _CARETS = re.compile(r"[~^\s]*\^{3}[~^\s]*")
 _PASSING = re.compile(r"\bin (?:_wrapped)?_call_impl\s*$")
@@ -195,6 +214,8 @@ _OOM_GOES_ON = re.compile(
     r"|Of the allocated|(?:and |Process \d+ has )?[\d.]+ [KMGT]i?B (?:is (?:free|allocated|reserved)|memory in use)"
     r"|Tried to allocate|PyTorch, and|reserved (?:by|in total)|See documentation for|free;)"
 )
+_ERROR_GOES_ON = re.compile(r"^[\w.\[\]-]+\s*$|^\s+\S.*\[type=|^\s*For further information")
+"""What pydantic prints below the number of its errors: a key, and what is wrong with it."""
 _DIGITS = re.compile(r"\d+")
 
 
@@ -225,7 +246,9 @@ class ExcerptCollector:
     _last_frame_line: int = 0
     """Number of the last line of a traceback: a frame, its code, or marks under it."""
     _open: tuple[int, tuple[ExcerptKind, str]] | None = None
-    """Line of the last out-of-memory text, which may go on, and its key."""
+    """Line of the last text that may go on, and its key: out of memory, or a schema's errors."""
+    _bare: tuple[int, tuple[ExcerptKind, str]] | None = None
+    """The same of the last out-of-memory text that came without frames: people paste the message first."""
 
     def take(self, number: int, text: str) -> None:
         """Keep the line if it says something."""
@@ -247,7 +270,9 @@ class ExcerptCollector:
         text = text.strip()[:MAX_TEXT]
         key = (kind, text if _LISTED.match(text) else _DIGITS.sub("0", text))
         self._keep(key, number, text)
-        self._open = (number, key) if kind is ExcerptKind.OOM else None
+        goes_on = kind is ExcerptKind.OOM or (kind is ExcerptKind.ERROR and "validation error" in text)
+        self._open = (number, key) if goes_on else None
+        self._bare = (number, key) if kind is ExcerptKind.OOM and not self._kept[key].context else self._bare
 
     def excerpts(self) -> tuple[Excerpt, ...]:
         """Return what was kept, in the order of the file."""
@@ -258,6 +283,7 @@ class ExcerptCollector:
         is_start = text.lstrip().startswith(_TRACEBACK)
         if is_start:
             self._frames.clear()
+            self._bare = None
         if any(map(text.__contains__, _FRAME_LITERALS)) and (_FRAME.search(text) or _CHAIN.search(text)):
             if not _PASSING.search(text):
                 self._add_frame(number, text)
@@ -276,6 +302,9 @@ class ExcerptCollector:
         line, self._last_frame_line = text.strip()[:MAX_TEXT], number
         if line not in (other for _, other in islice(reversed(self._frames), _FRAMES_COMPARED)):
             self._frames.append((number, line))
+            if self._bare is not None and number - self._bare[0] <= CHAIN_REACH:
+                held = self._kept[self._bare[1]]
+                held.context = (*held.context, line)
 
     def _keep(self, key: tuple[ExcerptKind, str], number: int, text: str) -> None:
         held = self._kept.get(key)
@@ -296,10 +325,12 @@ class ExcerptCollector:
             del self._kept[keys[MAX_EXCERPTS - LAST_EXCERPTS]]
 
     def _goes_on(self, number: int, text: str) -> bool:
-        """Join the next row of an out-of-memory text that was wrapped."""
-        if self._open is None or number != self._open[0] + 1 or not _OOM_GOES_ON.search(text):
+        """Join the next row of an out-of-memory text that was wrapped, or of a schema's list of errors."""
+        if self._open is None or number != self._open[0] + 1:
             return False
         key = self._open[1]
+        if not (_OOM_GOES_ON if key[0] is ExcerptKind.OOM else _ERROR_GOES_ON).search(text):
+            return False
         held = self._kept[key]
         if held.count == 1:
             held.text = f"{held.text} {text.strip()}"[:MAX_TEXT]
