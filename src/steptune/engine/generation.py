@@ -25,8 +25,9 @@ import torch
 from torch import Tensor
 
 from steptune.core.phase import Role, SpanKind
-from steptune.engine.context import Context
+from steptune.engine.context import Attend, Context
 from steptune.engine.events import Recorder
+from steptune.engine.knobs import Dispatch
 from steptune.engine.kv_cache import KVCache
 from steptune.engine.model import Transformer
 from steptune.engine.slots import GENERATED, POSITION, ROW, TOKEN, Slots
@@ -51,6 +52,7 @@ class Plan:
     continuous: bool
     """Finished rows leave at once."""
     eos_id: int
+    moe_dispatch: Dispatch
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,7 +139,7 @@ class Generation:
         chunk_len = max(1, PREFILL_CHUNK_TOKENS // self._head_len)
         for start in range(0, len(tokens_kP), chunk_len):
             chunk_kP = tokens_kP[start : start + chunk_len, : self._head_len]
-            self._model.hidden(chunk_kP, position_P, Context(attend=cache.attend_prompts(first_slot + start)))
+            self._model.hidden(chunk_kP, position_P, self._context(cache.attend_prompts(first_slot + start)))
             self._prefill_tokens += chunk_kP.numel()
 
     def _admit(self) -> None:
@@ -178,7 +180,7 @@ class Generation:
         """Decode one token of every running row; return which rows ended with it."""
         slots = self._slots
         position_n = slots.line(POSITION)
-        context = Context(attend=self._cache.attend_tokens(position_n, self._prefix_len))
+        context = self._context(self._cache.attend_tokens(position_n, self._prefix_len))
         hidden_nD = self._model.hidden(slots.line(TOKEN), position_n, context)
         token_n, logprob_n, entropy_n = self._choose(self._model.logits(hidden_nD).float(), slots)
         row_n, generated_n = slots.line(ROW), slots.line(GENERATED)
@@ -189,6 +191,9 @@ class Generation:
         slots.advance(token_n)
         self._prefix_len += 1
         return (token_n == self._plan.eos_id) | slots.is_at_limit()
+
+    def _context(self, attend: Attend) -> Context:
+        return Context(attend=attend, moe_dispatch=self._plan.moe_dispatch)
 
     @contextmanager
     def _booked(self, name: str) -> Generator[None]:

@@ -35,6 +35,8 @@ class EngineKnobs(Record):
     concatenated without padding, or so with each group's prompt computed once (attention-only models)."""
     micro_batch_tokens: PositiveInt = 2048
     """Positions per micro-batch, padding included (at least one row always fits)."""
+    moe_dispatch: Dispatch = "grouped"
+    """How tokens reach their experts, in rollout and trainer alike; nothing to a model without experts."""
     recompute: bool = False
     """Recompute each layer's activations in the backward pass instead of keeping them."""
     head_tile_tokens: PositiveInt | None = None

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from steptune.core.job import DenseModel
+from steptune.core.model import ModelSpec
 from steptune.engine.context import Attend
 
 
@@ -26,8 +26,8 @@ from steptune.engine.context import Attend
 class KVCache:
     """Slots for ``num_slots`` rows of up to ``max_len`` positions."""
 
-    def __init__(self, spec: DenseModel, num_slots: int, max_len: int, dtype: torch.dtype) -> None:
-        self.head_dim = spec.d_model // spec.num_heads
+    def __init__(self, spec: ModelSpec, num_slots: int, max_len: int, dtype: torch.dtype) -> None:
+        self.head_dim = spec.head_width
         self.num_kv_heads = spec.num_kv_heads
         shape = (spec.num_layers, 2, num_slots, spec.num_kv_heads, max_len, self.head_dim)
         self.data = torch.zeros(shape, dtype=dtype)

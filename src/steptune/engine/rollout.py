@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from steptune.core.errors import HealthError, JobError, explain
-from steptune.core.job import DenseModel
+from steptune.core.model import ModelSpec
 from steptune.engine.events import Recorder
 from steptune.engine.generation import Choose, Generation, Outputs, Plan
 from steptune.engine.knobs import EngineKnobs
@@ -33,7 +33,7 @@ class RolloutEngine:
 
     def __init__(
         self,
-        spec: DenseModel,
+        spec: ModelSpec,
         knobs: EngineKnobs,
         *,
         vocab_size: int,
@@ -118,6 +118,7 @@ class RolloutEngine:
             share_prefill=self.knobs.share_prefill,
             continuous=self.knobs.compact_finished,
             eos_id=self._eos_id,
+            moe_dispatch=self.knobs.moe_dispatch,
         )
         max_len = prompts.tokens_BP.shape[1] + outputs.token_BT.shape[1]
         generation = Generation(

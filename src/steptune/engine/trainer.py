@@ -14,7 +14,7 @@ Shape letters: B rows, T completion token, C completion tokens of a micro-batch.
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import torch
@@ -266,8 +266,9 @@ class Trainer:
 
     def _forward(self, model: Transformer, inputs: MicroInputs, *, recompute: bool = False) -> Tensor:
         """Return float32 [C] log-probs of the completion tokens under the sampling temperature."""
+        context = replace(inputs.context, moe_dispatch=self.knobs.moe_dispatch)
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.knobs.train_dtype == "bf16"):
-            hidden_ND = model.hidden(inputs.tokens_N, inputs.positions_N, inputs.context, recompute=recompute)
+            hidden_ND = model.hidden(inputs.tokens_N, inputs.positions_N, context, recompute=recompute)
             return token_logprobs(
                 model.logits,
                 hidden_ND.index_select(0, inputs.predict_C),

@@ -6,10 +6,14 @@ the arithmetic vocabulary's logits are smaller than one layer's activations. It 
 
 from steptune.core.job import JobSpec
 from steptune.core.knob import Effect, KnobSpec, KnobValue, Restart
+from steptune.core.model import MoEModel
 from steptune.core.phase import Role
 
 MICRO_BATCH_TOKENS = (1024, 4096, 8192)
 """Micro-batch sizes worth trying, in positions: below 1,024 the per-call overhead rules, above 8,192 the caches."""
+
+DISPATCHES = ("where", "sort", "grouped")
+"""Every way of `engine.moe_dispatch`."""
 
 LAYOUTS = ("padded", "sorted", "packed", "shared_prefix")
 """Every layout of `engine.plan`."""
@@ -21,6 +25,7 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
     rows = job.algorithm.rollouts_per_step
     waves: tuple[KnobValue, ...] = (None, max(1, rows // 4))
     passes: tuple[KnobValue, ...] = (None,) if job.algorithm.num_updates == 1 else (2048, 8192)
+    dispatches: tuple[KnobValue, ...] = DISPATCHES if isinstance(job.model, MoEModel) else ("grouped",)
     rollout, trainer, controller = Role.ROLLOUT, Role.TRAINER, Role.CONTROLLER
     none, precision, staleness = Effect.NONE, Effect.PRECISION, Effect.STALENESS
     return (
@@ -33,6 +38,7 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
         _knob("train_dtype", trainer, ("fp32", "bf16"), precision, "number format of the training forward"),
         _knob("layout", trainer, LAYOUTS, none, "how rows become micro-batches"),
         _knob("micro_batch_tokens", trainer, MICRO_BATCH_TOKENS, none, "positions per micro-batch"),
+        _knob("moe_dispatch", trainer, dispatches, none, "how tokens reach their experts"),
         _knob("recompute", trainer, (True, False), none, "recompute activations in backward"),
         _knob(
             "head_tile_tokens", trainer, (None,), none, "completion positions whose logits exist at once (None: all)"

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import final
 
 from steptune.adapters.embedded.decode_plan import running_rows
-from steptune.core.job import DenseModel, JobSpec
+from steptune.core.job import JobSpec
 from steptune.core.knob import KnobValue
+from steptune.core.model import ModelSpec, MoEModel
 from steptune.core.phase import Role
 from steptune.core.profile import SampledLengths
 from steptune.core.work import PlannedWork, WorkItem
@@ -95,13 +96,13 @@ class WorkCounter:
 
     def _memory_bytes(self, knobs: EngineKnobs, train: TrainSide) -> float:
         model, micro_batch_tokens = self.job.model, train.largest_micro_batch
-        width = ACTIVATIONS_PER_LAYER * model.d_model + 3 * model.d_ff
+        width = ACTIVATIONS_PER_LAYER * model.d_model + _ffn_activations(model)
         layers_kept = 1 if knobs.recompute else model.num_layers
         inputs = micro_batch_tokens * model.d_model * model.num_layers if knobs.recompute else 0
         rows = min(knobs.rollout_concurrency or 10**9, self.job.algorithm.rollouts_per_step)
         longest = max(self.lengths.prompt) + self.job.algorithm.max_completion_len
-        kv = 2 * rows * longest * model.num_layers * _kv_width(model)
-        extra_keys = 2 * train.most_extra_keys * _kv_width(model) * layers_kept
+        kv = 2 * rows * longest * model.num_layers * model.kv_width
+        extra_keys = 2 * train.most_extra_keys * model.kv_width * layers_kept
         return float(BYTES_FP32 * (micro_batch_tokens * width * layers_kept + inputs + kv + extra_keys))
 
 
@@ -224,5 +225,9 @@ def _steps(lengths: SampledLengths) -> list[Step]:
     return [(lengths.prompt[s : s + rows], lengths.completion[s : s + rows]) for s in starts]
 
 
-def _kv_width(model: DenseModel) -> int:
-    return model.num_kv_heads * (model.d_model // model.num_heads)
+def _ffn_activations(model: ModelSpec) -> int:
+    """Return the activations one position's feed-forward keeps: three of its width, and a choice's way in and out."""
+    if isinstance(model, MoEModel):
+        routed = model.top_k * (3 * model.d_expert + 2 * model.d_model)
+        return routed + 3 * (model.d_shared_expert or 0) + 2 * model.num_experts
+    return 3 * model.d_ff

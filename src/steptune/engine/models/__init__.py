@@ -1,0 +1,1 @@
+"""The layers the model families are made of."""
