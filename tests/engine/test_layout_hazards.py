@@ -1,6 +1,8 @@
 """What caches of packed-batch metadata get wrong, one test each. There is no cache here; that is why they pass."""
 
 import dataclasses
+import gc
+import weakref
 
 import pytest
 import torch
@@ -85,6 +87,16 @@ def test_inputs_already_built_do_not_follow_a_buffer_changed_later() -> None:
     batch.lengths_B.fill_(1)
     batch.prompts.lengths_B.fill_(1)
     model = small_model()
+    expected_BT = small_trainer(knobs=EngineKnobs(layout="packed")).logprobs(fresh, 1000)
+    assert torch.equal(trainer.logprobs(batch, 1000), expected_BT)
+
+
+def test_inputs_already_built_do_not_follow_a_buffer_changed_later() -> None:
+    batch = scored_batch().rollout
+    (_, before), (_, kept) = micro_inputs(batch, "packed")[0], micro_inputs(batch, "packed")[0]
+    batch.lengths_B.fill_(1)
+    batch.prompts.lengths_B.fill_(1)
+    model = small_model()
     assert torch.equal(hidden(model, kept), hidden(model, before))
     assert torch.equal(kept.predict_C, before.predict_C)
 
@@ -133,9 +145,6 @@ def test_neither_a_rows_end_nor_padding_predicts_anything(layout: Layout) -> Non
 
 
 def test_nothing_of_a_batch_outlives_its_inputs() -> None:
-    import gc
-    import weakref
-
     ((_, inputs),) = micro_inputs(scored_batch().rollout, "shared_prefix")
     hidden(small_model(), inputs).sum().backward()
     attend = weakref.ref(inputs.context.attend)
