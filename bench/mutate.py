@@ -28,7 +28,7 @@ from steptune.report.answer_json import answer_json
 from steptune.report.comparison_text import comparison_text
 from steptune.report.diagnosis_html import diagnosis_html
 from steptune.report.diagnosis_text import diagnosis_text
-from steptune.report.headline import NO_STEP_TIMES, NO_TIMING, PARTIAL_TIMING
+from steptune.report.headline import NO_STEP_TIMES, NO_TIMING, PARTIAL_TIMING, UNTIMED_STEP
 
 TESTS = Path(__file__).parent.parent / "tests"
 POSTS = (TESTS / "pasted" / "fixtures", TESTS / "readers" / "fixtures")
@@ -65,8 +65,11 @@ def problems(diagnosis: Diagnosis, text: str) -> list[str]:
     profile = diagnosis.paste.profile
     if profile is None:
         found += [f"`{b.kind}` without timing" for b in diagnosis.bottlenecks]
-        found += ["phases without timing"] if diagnosis.phases else []
-        said = any(words[1:] in text for words in (NO_TIMING, PARTIAL_TIMING, NO_STEP_TIMES))
+        found += [
+            f"share or ceiling of `{row.key}` without its step" for row in diagnosis.phases if row.share or row.if_free
+        ]
+        found += ["phases without timing"] if len(diagnosis.phases) != len(diagnosis.paste.phases) else []
+        said = any(words[1:] in text for words in (NO_TIMING, PARTIAL_TIMING, UNTIMED_STEP, NO_STEP_TIMES))
         found += [] if said else ["no word that timing is missing"]
         return found + _numbers_without_timing(diagnosis)
     step_s = profile.step_time.value

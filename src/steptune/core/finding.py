@@ -95,8 +95,8 @@ class PhaseRow(Record):
     """As the log spells it; empty for unattributed time."""
     is_wait: bool
     seconds: Estimate
-    share: float
-    """Part of the role's wall time, 0..1."""
+    share: float | None
+    """Part of the role's wall time, 0..1; None where the step itself is not timed."""
     s_per_1k_tokens: float | None = None
     """Seconds per 1,000 tokens of the step; None when the tokens are unknown."""
     if_free: Estimate | None = None

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Literal
 
 from steptune.core.knob import KnobValue
-from steptune.core.profile import Origin, Profile
+from steptune.core.profile import Origin, PhaseTime, Profile
 from steptune.core.records import Record
 
 SettingValue = KnobValue | tuple[KnobValue, ...]
@@ -142,7 +142,10 @@ class Paste(Record):
     excerpts: tuple[Excerpt, ...] = ()
     devices: DeviceClaim | None = None
     profile: Profile | None = None
-    """The mean step; None when no timing was found."""
+    """The mean step; None when no step time was found."""
+    phases: tuple[PhaseTime, ...] = ()
+    """Phases whose seconds are in no step time, mean of the steps that have them: all of them where there is no
+    profile, else those that ran after their step. No share can be made of them."""
     notes: tuple[Note, ...] = ()
     num_steps_seen: int = 0
     """Steps in the input, kept or not."""

@@ -11,16 +11,19 @@ from steptune.core.paste import Excerpt, ExcerptKind, Paste
 from steptune.core.phase import Role
 from steptune.core.profile import Profile
 from steptune.diagnose.durations import said
-from steptune.diagnose.job import Job, origin_of
+from steptune.diagnose.job import Job, origin_of, read_job
 from steptune.diagnose.settling import ramp_up
+from steptune.diagnose.switch_lines import switch_lines
 from steptune.diagnose.tables import has_times, tables
-from steptune.published.switches import switches
 
 WARMUP_STEPS = 2
 """Steps that pay for compilation, graphs and caches, in frameworks that count from 1."""
 
 LARGE_UNATTRIBUTED_FRAC = 0.2
 """Part of the step under no timer from which it is said: as large as a bottleneck worth treating. Prior."""
+
+MAX_PHASES = 8
+"""Phases without their step that are listed: more than that is a log of many steps, in which the step is timed."""
 
 _REWARDS = ("reward", "reward_std", "rewards", "raw_reward", "score")
 
@@ -50,7 +53,7 @@ def switch_on(paste: Paste) -> tuple[str, ...]:
     """Return the lines that would print timings, where the input has none or only a progress bar."""
     if has_phases(paste):
         return ()
-    return tuple(f"{s.line}  # {s.prints}" for s in switches(paste.framework or ""))
+    return tuple(f"{line}  # {prints}" if prints else line for line, prints in switch_lines(read_job(paste)))
 
 
 def _framework(paste: Paste) -> Finding | None:
@@ -69,11 +72,14 @@ def _timing(paste: Paste) -> Finding | None:
         or in_table
         or [s for s in paste.series if s.name in ("step_time", "rollout_time") or re.search(r"time|timing", s.name)]
     )
-    lines = tuple(s.line for s in switches(paste.framework or ""))
+    lines = tuple(line for line, _ in switch_lines(read_job(paste)))
     remedy = (Remedy(text="print the timers of the phases, then paste ten steps", lines=lines),) if lines else ()
     if paste.profile is not None:
         title = "Only whole steps are timed: where a step goes cannot be said"
         return _finding("partial_timing", title, remedies=remedy)
+    if paste.phases:
+        title = "Phases are timed, but not the step that they are part of: no share and no ceiling can be said"
+        return _finding("partial_timing", title, evidence=_phases(paste), remedies=remedy)
     if partial:
         what = "a progress bar" if bars else "a hand-made table" if in_table else "one timer of the step"
         title = f"Only {what} gives time{_about(paste)}: where a step goes cannot be said"
@@ -115,6 +121,7 @@ def _steps(job: Job) -> list[Finding | None]:
         else None,
         _finding("ramp_up", f"No verdict during ramp-up: {moving}", evidence=times) if moving else None,
         _unattributed(paste.profile),
+        _outside(paste),
     ]
 
 
@@ -180,6 +187,26 @@ def _is_clock(name: str) -> bool:
 
 def _seen(bars: Sequence[Excerpt]) -> tuple[Evidence, ...]:
     return tuple(Evidence(text=bar.text, origin=bar.origin) for bar in bars[-2:])
+
+
+def _outside(paste: Paste) -> Finding | None:
+    """Work that is timed and stands in no step time, such as a validation between two steps."""
+    if not paste.phases:
+        return None
+    told = "; ".join(f"{p.phase} {said(p.seconds.value)} (in {p.seconds.n} of the steps)" for p in paste.phases)
+    return _finding(
+        "outside_step", f"Not part of the step time, as it runs after the step: {told}", evidence=_phases(paste)
+    )
+
+
+def _phases(paste: Paste) -> tuple[Evidence, ...]:
+    longest = sorted(paste.phases, key=lambda phase: -phase.seconds.value)[:MAX_PHASES]
+    return tuple(
+        Evidence(
+            text=f"{phase.origin.key if phase.origin else phase.phase} {phase.seconds.value:.6g} s", origin=phase.origin
+        )
+        for phase in longest
+    )
 
 
 def _finding(

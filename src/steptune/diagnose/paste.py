@@ -16,7 +16,7 @@ from steptune.diagnose.job import Job, read_job
 from steptune.diagnose.mismatch import mismatch
 from steptune.diagnose.neighbours import neighbours
 from steptune.diagnose.no_claim import no_claims, switch_on
-from steptune.diagnose.phase_table import phase_table
+from steptune.diagnose.phase_table import phase_table, untimed_rows
 from steptune.diagnose.table_findings import table_findings
 from steptune.diagnose.timer_gap import timer_gap
 
@@ -31,7 +31,7 @@ def diagnose_paste(paste: Paste) -> Diagnosis:
     findings = [*(bottleneck_finding(job, cause, found) for cause in found), *_others(job), *refusals]
     return Diagnosis(
         paste=paste,
-        phases=phase_table(job.profile) if job.profile else (),
+        phases=phase_table(job.profile) if job.profile else untimed_rows(paste.phases),
         bottlenecks=tuple(known),
         findings=tuple(sorted(findings, key=_rank)),
         cannot_help=cannot_help(job.profile) if job.profile and is_settled else (),

@@ -6,6 +6,7 @@ trainer's clock is the step: its waits have a ceiling, the rollout side's own ti
 """
 
 import math
+from collections.abc import Sequence
 
 from steptune.core.estimate import Estimate, Source
 from steptune.core.finding import PhaseRow
@@ -27,6 +28,21 @@ def phase_table(profile: Profile) -> tuple[PhaseRow, ...]:
         return ()
     rows = [row for role in profile.roles if role.wall_s > 0 and role.phases for row in _rows(profile, role)]
     return tuple(sorted(rows, key=lambda row: row.if_free is None))
+
+
+def untimed_rows(phases: Sequence[PhaseTime]) -> tuple[PhaseRow, ...]:
+    """Return the rows of phases whose step is not timed: seconds alone, without share or ceiling."""
+    return tuple(
+        PhaseRow(
+            role=phase.role,
+            phase=phase.phase,
+            key=phase.origin.key if phase.origin else "",
+            is_wait=_is_wait(phase),
+            seconds=phase.seconds,
+            share=None,
+        )
+        for phase in phases
+    )
 
 
 def _rows(profile: Profile, role: RoleProfile) -> list[PhaseRow]:

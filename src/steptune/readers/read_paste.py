@@ -86,6 +86,7 @@ def _paste(files: Sequence[InputFile], steps: _Steps, row: FrameworkReader | Non
         excerpts=(*excerpts, *(cells for file in files for cells in file.table_rows)),
         devices=devices,
         profile=None if reading is None else reading.profile,
+        phases=() if reading is None else reading.phases,
         notes=(*failed, *(() if reading is None else reading.notes), *_restarts(records), *_notes(files, steps.keeper)),
         num_steps_seen=steps.keeper.num_seen,
         num_lines=sum(scan.num_lines for scan in scans),

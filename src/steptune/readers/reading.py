@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import final
 
 from steptune.core.paste import Note
-from steptune.core.profile import Profile
+from steptune.core.profile import PhaseTime, Profile
 from steptune.core.records import Record
 from steptune.readers.facts import JobFacts
 from steptune.readers.lines import NumberedLine
@@ -14,9 +14,11 @@ from steptune.readers.step import Dropped, Reading, StepRecord
 
 
 class LogReading(Record):
-    """A profile and what to know about it."""
+    """A profile and what to know about it; without a step time the phases that are timed all the same."""
 
-    profile: Profile
+    profile: Profile | None
+    phases: tuple[PhaseTime, ...] = ()
+    """Those whose seconds are in no step time."""
     notes: tuple[Note, ...]
 
 
@@ -76,7 +78,7 @@ class FrameworkReader:
     read_steps: Callable[[Iterable[NumberedLine], str], Iterator[StepRecord]]
     """Numbered raw lines (gaps where lines were skipped) and their path become steps, one at a time."""
     to_reading: Callable[[Sequence[StepRecord], JobFacts], LogReading | None]
-    """Steps and job facts become a profile; None when no step has a step time."""
+    """Steps and job facts become a profile, or phases alone when no step has a step time; None without either."""
     step_mark: str
     """The line a log needs at least once to give a profile, for messages."""
     series: Mapping[str, Gauge]

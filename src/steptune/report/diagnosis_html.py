@@ -86,7 +86,11 @@ def _answer(top: Headline, diagnosis: Diagnosis) -> Markup:
 def _time(diagnosis: Diagnosis, places: Places) -> Markup:
     profile = diagnosis.paste.profile
     if profile is None:
-        return joined()
+        return (
+            card("time", "Phases that are timed", block_markup(_phases(diagnosis, places)))
+            if diagnosis.phases
+            else joined()
+        )
     blocks: list[Block | None] = [timeline(profile), ceilings(diagnosis), lengths(profile)]
     if diagnosis.phases:
         blocks.insert(1, _phases(diagnosis, places))
@@ -94,7 +98,7 @@ def _time(diagnosis: Diagnosis, places: Places) -> Markup:
 
 
 def _phases(diagnosis: Diagnosis, places: Places) -> Table:
-    profile, rows = diagnosis.paste.profile, shown_rows(diagnosis)
+    rows = shown_rows(diagnosis)
     heads = (
         column("role"),
         column("phase"),
@@ -104,7 +108,7 @@ def _phases(diagnosis: Diagnosis, places: Places) -> Table:
         numbers("step if free", "everything else as it is"),
         column("read at"),
     )
-    cells = [(*_row(row), words(row.key, places.of(row_origin(profile, row)))) for row in rows]
+    cells = [(*_row(row), words(row.key, places.of(row_origin(diagnosis.paste, row)))) for row in rows]
     if all(row.s_per_1k_tokens is None for row in rows):
         heads, cells = (*heads[:4], *heads[5:]), [(*line[:4], *line[5:]) for line in cells]
     return Table(
@@ -118,7 +122,7 @@ def _row(row: PhaseRow) -> tuple[Cell, ...]:
         words(str(row.role)),
         words(row_name(row)),
         number(row.seconds),
-        muted("below 0.1 %") if small else number(derived(row.share, "frac")),
+        muted("below 0.1 %") if small else muted("") if row.share is None else number(derived(row.share, "frac")),
         muted("") if rate is None or small else number(derived(rate, "s")),
         muted("") if row.if_free is None or small else number(without_note(row.if_free)),
     )

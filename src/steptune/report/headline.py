@@ -22,6 +22,9 @@ NO_TIMING = "no timing in this input: nothing is claimed about speed"
 PARTIAL_TIMING = "no timing of the phases in this input: nothing is claimed about speed"
 """What is said where only whole steps or a progress bar are timed."""
 
+UNTIMED_STEP = "phases are timed, but not their step: no bottleneck is named and nothing is claimed about speed"
+"""What is said where single phases are timed and the step is not."""
+
 NO_STEP_TIMES = "no step times in this input: no ceiling and no forecast is claimed"
 """What is said where other lines (a mean sample, a table of runs) tell what is slow."""
 
@@ -114,7 +117,9 @@ def _speed(diagnosis: Diagnosis) -> tuple[str, ...]:
     causes = [finding for finding in diagnosis.findings if finding.kind is FindingKind.BOTTLENECK]
     if profile is None:
         told = [f"{name_of(cause.code)}: {_short(cause.title)}" for cause in causes[:1]]
-        silence = PARTIAL_TIMING if "partial_timing" in diagnosis.codes() else NO_TIMING
+        silence = (
+            UNTIMED_STEP if diagnosis.phases else PARTIAL_TIMING if "partial_timing" in diagnosis.codes() else NO_TIMING
+        )
         return (*told, NO_STEP_TIMES if told else silence)
     if not causes:
         return ("timing was read, but no bottleneck can be named from it",)

@@ -7,8 +7,9 @@ it. There each phase is shown once, where it is worked on, the longest first; th
 from itertools import groupby
 
 from steptune.core.finding import Diagnosis, PhaseRow
+from steptune.core.paste import Paste
 from steptune.core.phase import Phase, Role, SpanKind, is_child, parent_phase
-from steptune.core.profile import Origin, Profile
+from steptune.core.profile import Origin
 
 SMALL_FRAC = 0.001
 """Part of the step below which a row's own numbers only take room: a thousandth cannot be the reason."""
@@ -16,7 +17,7 @@ SMALL_FRAC = 0.001
 
 def is_small(row: PhaseRow) -> bool:
     """Return whether the row is too small to matter."""
-    return abs(row.share) < SMALL_FRAC
+    return row.share is not None and abs(row.share) < SMALL_FRAC
 
 
 def is_merged(diagnosis: Diagnosis) -> bool:
@@ -41,11 +42,11 @@ def row_name(row: PhaseRow) -> str:
     return f"waits for {row.phase}" if row.is_wait else row.phase
 
 
-def row_origin(profile: Profile | None, row: PhaseRow) -> Origin | None:
+def row_origin(paste: Paste, row: PhaseRow) -> Origin | None:
     """Return where the seconds of ``row`` were read."""
     kind = SpanKind.EXPOSED_WAIT if row.is_wait else SpanKind.BUSY
-    role = profile.role(row.role) if profile else None
-    same = [p for p in role.phases if p.phase == row.phase and p.kind is kind] if role else []
+    role = paste.profile.role(row.role) if paste.profile else None
+    same = [p for p in (role.phases if role else paste.phases) if p.phase == row.phase and p.kind is kind]
     named = [p.origin for p in same if p.origin is not None]
     return next((o for o in named if o.key == row.key), named[0] if named else None)
 

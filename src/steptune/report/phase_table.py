@@ -36,7 +36,7 @@ def phase_lines(diagnosis: Diagnosis, places: Places) -> list[str]:
         return []
     profile = diagnosis.paste.profile
     merged = is_merged(diagnosis)
-    origins = [row_origin(profile, row) for row in rows]
+    origins = [row_origin(diagnosis.paste, row) for row in rows]
     files = {origin.path for origin in origins if origin is not None}
     named = [_place(origin, places, is_only_file=len(files) == 1) for origin in origins]
     cells = [_cells(row, place, indent=0 if merged else 2) for row, place in zip(rows, named, strict=True)]
@@ -86,7 +86,7 @@ def _cells(row: PhaseRow, place: str, indent: int) -> tuple[str, ...]:
     return (
         name if len(name) <= NAME else name[: NAME - 1] + "…",
         value_text(row.seconds.value, row.seconds.unit) + ("*" if row.seconds.source is Source.DERIVED else ""),
-        "< 0.1 %" if small else value_text(row.share, "frac"),
+        "< 0.1 %" if small else "" if row.share is None else value_text(row.share, "frac"),
         "" if row.s_per_1k_tokens is None or small else digits(row.s_per_1k_tokens),
         "" if row.if_free is None or small else value_text(row.if_free.value, row.if_free.unit),
         _bar(row),
@@ -95,6 +95,8 @@ def _cells(row: PhaseRow, place: str, indent: int) -> tuple[str, ...]:
 
 
 def _bar(row: PhaseRow) -> str:
+    if row.share is None:
+        return ""
     if not math.isfinite(row.share):
         return "?".ljust(BAR)
     length = min(BAR, max(0, round(BAR * row.share)))
@@ -123,6 +125,8 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _legend(rows: Sequence[PhaseRow], only: str, *, merged: bool) -> list[str]:
+    if all(row.share is None for row in rows):
+        return wrapped(f"seconds alone: the step that they are part of is not timed{only}", hang=2)
     marks = {"#": "busy", "/": "waiting", ".": "unattributed"}
     drawn = {_glyph(row) for row in rows}
     bar = ", ".join(f"{glyph} {name}" for glyph, name in marks.items() if glyph in drawn)

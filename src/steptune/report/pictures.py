@@ -61,7 +61,7 @@ def without_note(estimate: Estimate) -> Estimate:
 
 def _is_worth_a_bar(row: PhaseRow) -> bool:
     is_known = row.if_free is not None and math.isfinite(row.if_free.value)
-    return is_known and row.share >= LEAST_SHARE and not is_child(row.phase)
+    return is_known and row.share is not None and row.share >= LEAST_SHARE and not is_child(row.phase)
 
 
 def lengths(profile: Profile) -> Bars | None:

@@ -96,3 +96,53 @@ def test_metrics_that_all_come_after_the_bar_are_of_its_run(tmp_path: Path) -> N
     profile = read(tmp_path, "".join(bar(n, 30 * n, total=60) for n in range(1, 61)) + METRICS * 60).profile
     assert profile is not None
     assert profile.step_time.value == 30.0
+
+
+def one_bar(done: int, total: int, clock: str, rate: str) -> str:
+    metrics = "{'loss': 0.01, 'grad_norm': 0.2, 'reward': 0.5, 'reward_std': 0.1}"
+    return f" 9%|9   | {done}/{total} [{clock}<9:59:59, {rate}]\n{metrics}\n"
+
+
+@pytest.mark.parametrize(
+    ("done", "clock", "rate", "step_s"),
+    [
+        (40, "10:00", "14.20s/it", 15.0),
+        (40, "10:00", "29.00s/it", 15.0),
+        (40, "10:00", "31.00s/it", None),  # a resumed run, or steps that are long and short in turn
+        (4, "01:00", "15.00s/it", None),  # warm-up for the most part
+        (40, "00:10", "4.00it/s", None),  # too short for a clock of whole seconds
+    ],
+)
+def test_one_state_of_a_bar_gives_the_mean_since_its_beginning_where_its_rate_agrees(
+    done: int, clock: str, rate: str, step_s: float | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "post.txt"
+    path.write_text(one_bar(done, 400, clock, rate))
+    profile = read_paste([path]).profile
+    assert (None if profile is None else profile.step_time.value) == step_s
+
+
+def test_the_dict_of_the_whole_run_tells_the_metrics_of_a_run_that_logged_none(tmp_path: Path) -> None:
+    path = tmp_path / "post.txt"
+    path.write_text(
+        "100%|##| 8/8 [16:00<00:00, 119.57s/it]\n"
+        "{'train_runtime': 961.2, 'train_steps_per_second': 0.008, 'train_loss': 0.5, 'reward': 0.75,"
+        " 'reward_std': 0.1, 'completion_length': 115.5, 'epoch': 1.6}\n"
+    )
+    paste = read_paste([path])
+    assert paste.framework == "trl"
+    assert paste.profile is not None
+    assert paste.profile.step_time.value == 120.0
+    assert paste.profile.health.reward_mean == 0.75
+    assert paste.get_series("train_loss") is None
+
+
+def test_the_clock_of_a_metrics_file_gives_step_times(tmp_path: Path) -> None:
+    path = tmp_path / "trainer_log.txt"
+    row = '{{"current_steps": {}, "loss": 2.1, "elapsed_time": "{}:{:02}:00", "remaining_time": "1 day, 2:03:04"}}\n'
+    minutes = [(n, 2 * n) for n in range(5, 85, 5)]  # two minutes a step
+    path.write_text("# from the output folder\n" + "".join(row.format(n, m // 60, m % 60) for n, m in minutes))
+    paste = read_paste([path])
+    assert paste.profile is not None
+    assert paste.profile.step_time.value == 120.0
+    assert not paste.settings

@@ -20,6 +20,7 @@ from steptune.readers.plausibility import notes_on, without_impossible_timers
 from steptune.readers.reading import Gauge, LogReading
 from steptune.readers.step import StepRecord
 from steptune.readers.timers import Timer, serial_roles
+from steptune.readers.untimed import outside_phases, untimed_reading
 
 
 def no_roles(kept: KeptSteps) -> tuple[RoleProfile, ...]:
@@ -65,7 +66,7 @@ class MeanStep:
 
 
 def read_mean_step(records: Sequence[StepRecord], facts: JobFacts, meaning: MeanStep) -> LogReading | None:
-    """Return the profile and its notes; None when no step has a step time."""
+    """Return the profile and its notes, or the phases alone when no step has a step time."""
     possible = [without_impossible_timers(r, step_key=meaning.step_key, timers=meaning.timers) for r in records]
     kept = keep_steps(
         possible,
@@ -74,12 +75,13 @@ def read_mean_step(records: Sequence[StepRecord], facts: JobFacts, meaning: Mean
         step_note=meaning.step_note,
     )
     if kept is None:
-        return None
+        return untimed_reading(records, meaning.timers)
     profile = with_missing(_profile(kept, facts, meaning))
     known = [meaning.step_key, *meaning.known, *(timer.key for timer in meaning.timers)]
     notes = notes_on(kept, profile, timer_prefix=meaning.timer_prefix, known=known)
     own = [Note(text=text) for text in (meaning.step_note, *meaning.notes) if text]
-    return LogReading(profile=profile, notes=(*notes, *own))
+    outside = outside_phases(records, possible, meaning.timers)
+    return LogReading(profile=profile, phases=outside, notes=(*notes, *own))
 
 
 def _profile(kept: KeptSteps, facts: JobFacts, meaning: MeanStep) -> Profile:

@@ -21,8 +21,9 @@ _LISTS = ("log_history", "history", "data", "rows", "metrics")
 
 
 def is_jsonl(head: str) -> bool:
-    """Whether the first line is a whole JSON object of a step, or verl's wrapped one."""
-    first = head.lstrip().partition("\n")[0].strip()
+    """Whether the first line that is no remark is a whole JSON object of a step, or verl's wrapped one."""
+    lines = (line.strip() for line in head.split("\n"))
+    first = next((line for line in lines if line and not line.startswith(("#", "```"))), "")
     record = as_object(_decoded(first)) if first.startswith("{") else None
     return record is not None and has_step(record) and not any(isinstance(record.get(name), list) for name in _LISTS)
 

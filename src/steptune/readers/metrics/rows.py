@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast, final
 
+from steptune.readers.formats.durations import parse_duration_s
 from steptune.readers.values import parse_number
 
 Json = dict[str, object]
@@ -17,10 +18,13 @@ STEP_KEYS = (
 
 _BOOKKEEPING = re.compile(
     r"_?(?:timestamp|runtime|wandb\S*|step|global_step|epoch|iteration|rollout_id)"
-    r"|current_steps|total_steps|percentage"
+    r"|current_steps|total_steps|percentage|remaining_time"
     r"|(?:training|train|trainer|rollout)/(?:global_step|step|epoch)"
 )
 """Counters and clocks of a logger: they repeat in every record of a step and say nothing of it."""
+
+_CLOCK = re.compile(r"(?:\d{1,4} days?, )?\d{1,3}:\d\d:\d\d")
+"""`2 days, 3:04:05`: how LLaMA-Factory writes what has elapsed, and what remains."""
 
 _OF_TOTAL = re.compile(r"(\d{1,9})/\d+")
 
@@ -95,4 +99,6 @@ def _number(value: object) -> tuple[float, str] | None:
             return None
     if isinstance(value, str) and (parsed := parse_number(value.strip())) is not None:
         return parsed, value
+    if isinstance(value, str) and _CLOCK.fullmatch(value) and (seconds := parse_duration_s(value)) is not None:
+        return seconds, value
     return None

@@ -15,6 +15,7 @@ from steptune.readers.plausibility import notes_on, without_impossible_timers
 from steptune.readers.reading import LogReading
 from steptune.readers.step import StepRecord
 from steptune.readers.timers import serial_roles
+from steptune.readers.untimed import outside_phases, untimed_reading
 from steptune.readers.values import whole_count
 
 _ASYNC_KEYS = ("exposed_generation", "Avg Trajectory Age")
@@ -23,18 +24,19 @@ _WHOLE_TOLERANCE = 0.02
 
 
 def to_reading(records: Sequence[StepRecord], facts: JobFacts) -> LogReading | None:
-    """Return the profile and its notes; None when no step has a total step time."""
+    """Return the profile and its notes, or the phases alone when no step has a total step time."""
     is_async = any(r.value(key) is not None or r.has_broken(key) for r in records for key in _ASYNC_KEYS)
     timers = ASYNC_TIMERS if is_async else SYNC_TIMERS
     possible = [without_impossible_timers(record, step_key=STEP_KEY, timers=timers) for record in records]
     kept = keep_steps(possible, step_key=STEP_KEY, timer_keys=[timer.key for timer in timers])
     if kept is None:
-        return None
+        return untimed_reading(records, timers)
     roles = (Role.TRAINER, Role.CONTROLLER) if is_async else (Role.TRAINER, Role.ROLLOUT, Role.CONTROLLER)
     booked = tuple(_with_devices(role, kept, facts) for role in serial_roles(kept, timers, roles))
     profile = with_missing(_profile(kept, facts, booked, "async" if is_async else "sync"))
     notes = notes_on(kept, profile, timer_prefix="", known=())
-    return LogReading(profile=profile, notes=(*notes, *_own_notes(kept, is_async=is_async)))
+    outside = outside_phases(records, possible, timers)
+    return LogReading(profile=profile, phases=outside, notes=(*notes, *_own_notes(kept, is_async=is_async)))
 
 
 def _profile(

@@ -23,7 +23,14 @@ from steptune.readers.skyrl.keys import PREFIX, STEP_KEY
 from steptune.readers.step import Dropped, Reading, StepBuilder, StepRecord
 from steptune.readers.values import parse_number
 
-_FINISHED = re.compile(r"Finished: '(?P<name>\w+)', time cost: (?P<value>[\d.]+)s")
+_FINISHED = re.compile(r"Finished:? '(?P<name>\w+)'(?:, time cost: |\s{1,8})(?P<value>\d[\d.]*)s\b")
+_FAILURE = re.compile(
+    r"^\s*(?:\S{1,40} )?(?:Traceback \(most recent|(?:torch\.)?(?:cuda\.)?OutOfMemoryError|Error executing job)"
+)
+_FAILURE_REACH = 3
+"""Lines between a failure and the timers that it passed, on either side: a timer speaks also when an error ends it."""
+
+_FAILED = "ended with an error: no whole phase"
 _STEP_HEAD = re.compile(r"\bStep (?P<number>\d{1,9}):\s*(?:\{|$)")
 _PAIRS = re.compile(
     r"'(?:timing|policy|reward|generate|trainer|async|loss|critic|environment|vllm)/|'batch_(?:num|padded)"
@@ -85,12 +92,16 @@ class _Reader:
     told: StepBuilder | None = None
     """The dict or table in progress."""
     number: int | None = None
+    failed_at: int | None = None
+    """Line of the last failure, moved on by the timers that it passes."""
 
     def __post_init__(self) -> None:
         self.spoken = StepBuilder(path=self.path)
 
     def feed(self, line: Line) -> Iterator[StepRecord]:
         """Take one row; yield the steps it closes."""
+        if _FAILURE.search(line.text):
+            self._fail(line.number)
         if head := _STEP_HEAD.search(line.text):
             yield from self._close_told()
             self.told = StepBuilder(path=self.path, number=int(head["number"]))
@@ -119,11 +130,28 @@ class _Reader:
         if value is None:
             return
         key = PREFIX + name
+        if self.failed_at is not None and line.number - self.failed_at <= _FAILURE_REACH:
+            self.failed_at = line.number
+            add(self.spoken, [Dropped(key=key, text=text, line=line.number, why=_FAILED)])
+            return
         add(self.spoken, [Reading(key=key, value=value, text=text, line=line.number)])
         if key == STEP_KEY:
             if self.finished is not None:
                 yield self._built(self.finished)
             self.finished, self.spoken = self.spoken, StepBuilder(path=self.path)
+
+    def _fail(self, line: int) -> None:
+        """Drop the timers that spoke right before the failure, where it had passed the whole step already."""
+        self.failed_at = line
+        step, at, reach = self.finished, line, _FAILURE_REACH
+        if step is None or not self.spoken.is_empty():
+            return
+        for reading in reversed(list(step.readings.values())):
+            if not 0 < at - reading.line <= reach or not reading.key.startswith(PREFIX):
+                return
+            at, reach = reading.line, 1
+            del step.readings[reading.key]
+            step.dropped.append(Dropped(key=reading.key, text=reading.text, line=reading.line, why=_FAILED))
 
     def _tell(self, found: Sequence[Reading | Dropped]) -> Iterator[StepRecord]:
         if self.told is not None and any(self.told.holds(item.key) and item.key == STEP_KEY for item in found):

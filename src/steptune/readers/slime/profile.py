@@ -65,7 +65,8 @@ def to_reading(records: Sequence[StepRecord], facts: JobFacts) -> LogReading | N
     """Return the profile and its notes; None when no step has the trainer's times."""
     step_key = STEP_KEY if any(STEP_KEY in record.readings for record in records) else OLD_STEP_KEY
     is_async = facts.trainer == "trainasync" or any(_overlaps(record) for record in records)
-    has_rollout = any(_ROLLOUT_KEY in record.readings for record in records if step_key in record.readings)
+    timed = [record for record in records if step_key in record.readings] or records
+    has_rollout = any(_ROLLOUT_KEY in record.readings for record in timed)
     is_alone = is_async or not has_rollout
     has_parts = any(key in record.readings for record in records for key in _PART_KEYS)
     whole = () if has_parts else (_WHOLE_TRAINING,)

@@ -31,6 +31,9 @@ _ASSIGNED = re.compile(r"(?P<key>train/[\w./-]+)=(?P<value>[-+\w.]+)")
 _COMPONENT = re.compile(r"^\s*- (?P<name>\w+) mean (?P<mean>\d+(?:\.\d+)?) s, p50 [\d.]+ s, p95 ")
 """`- sandbox_acquire mean 129.35 s, p50 64.58 s, ...`: what slime-derived stacks print of a sample's life."""
 
+_TIMER = re.compile(r"\bTimer (?P<name>\w+) end \(elapsed: (?P<seconds>\d+(?:\.\d+)?)s\)")
+"""What every rank says when a phase ends; the dict of the step says it again as `perf/<name>_time`."""
+
 COMPONENT_PREFIX = "component_time/"
 
 
@@ -41,7 +44,9 @@ def is_mark(text: str) -> bool:
 
 def read_steps(raw_lines: Iterable[NumberedLine], path: str) -> Iterator[StepRecord]:
     """Yield one step per rollout, including those without training timers."""
-    reader = _Reader(collector=StepCollector(path=path), components=StepBuilder(path=path))
+    reader = _Reader(
+        collector=StepCollector(path=path), components=StepBuilder(path=path), timers=StepBuilder(path=path)
+    )
     for line in clean_lines(raw_lines):
         yield from reader.feed(line)
     yield from reader.end()
@@ -53,6 +58,10 @@ class _Reader:
     collector: StepCollector
     components: StepBuilder
     """Means over samples of no stated step."""
+    timers: StepBuilder
+    """The latest time of every phase, for a paste without the trainer's dict."""
+    is_timed: bool = False
+    """Whether that dict was seen."""
     open_record: DictText | None = None
     head: tuple[str, int] = ("perf", 0)
     """Kind and number of the open record."""
@@ -72,6 +81,9 @@ class _Reader:
             self.open_record.add(line)
         elif _ASSIGNED_HEAD.search(line.text):
             yield from self.collector.put(self.rollout, list(_assigned(line)))
+        elif timer := _TIMER.search(line.text):
+            reading = _timer(timer, line)
+            self.timers.readings[reading.key] = reading
         elif component := _COMPONENT.match(line.text):
             add(self.components, [_component(component, line)])
         elif _LOOSE.match(line.text):
@@ -85,6 +97,8 @@ class _Reader:
         yield from self.collector.end()
         if not self.components.is_empty():
             yield self.components.build()
+        if not self.is_timed and not self.timers.is_empty():
+            yield self.timers.build()
 
     def _close(self) -> Iterator[StepRecord]:
         record, self.open_record = self.open_record, None
@@ -96,8 +110,14 @@ class _Reader:
             self.rollout = number
         self.is_stated = self.is_stated or what in ("perf", "rollout")
         if what != "eval":
-            at = self.rollout if what == "step" else number
-            yield from self.collector.put(at, list(read_pairs(record)), is_stated=self.is_stated)
+            at, found = self.rollout if what == "step" else number, list(read_pairs(record))
+            self.is_timed = self.is_timed or any(item.key.startswith("perf/") and "train" in item.key for item in found)
+            yield from self.collector.put(at, found, is_stated=self.is_stated)
+
+
+def _timer(found: re.Match[str], line: Line) -> Reading:
+    key = f"perf/{found['name']}_time"
+    return Reading(key=key, value=float(found["seconds"]), text=found["seconds"], line=line.number)
 
 
 def _component(found: re.Match[str], line: Line) -> Reading:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from steptune.readers.reading import Gauge
-from steptune.readers.trl.elapsed import ELAPSED_KEY
+from steptune.readers.trl.elapsed import ELAPSED_KEY, SINCE_START_KEY
 from steptune.readers.trl.swift import MEAN_STEP_KEY
 
 STEP_KEY = "step_time"
@@ -28,6 +28,7 @@ SERIES: Mapping[str, Gauge] = {
     STEP_KEY: Gauge(name="step_time"),
     ELAPSED_KEY: Gauge(name="step_time", is_derived=True),
     BAR_KEY: Gauge(name="step_time", is_derived=True),
+    SINCE_START_KEY: Gauge(name="step_time", is_derived=True),
     MEAN_STEP_KEY: Gauge(name="step_time", is_derived=True),
     "reward": Gauge(name="reward"),
     "reward_std": Gauge(name="reward_std"),

@@ -23,7 +23,7 @@ from steptune.readers.formats.mean_step import MeanStep, WorkKeys, read_mean_ste
 from steptune.readers.reading import LogReading
 from steptune.readers.step import StepRecord
 from steptune.readers.timers import Timer
-from steptune.readers.trl.elapsed import ELAPSED_KEY
+from steptune.readers.trl.elapsed import CLOCK_KEY, ELAPSED_KEY, SINCE_START_KEY, with_clock_spans
 from steptune.readers.trl.keys import BACKWARD_KEY, BAR_KEY, FORWARD_KEY, SERIES, STEP_KEY
 from steptune.readers.trl.swift import MEAN_STEP_KEY
 
@@ -36,6 +36,10 @@ _RUN_NOTE = "step time is the mean since the run began, loading and warm-up incl
 
 MIN_RUN_STEPS = WARMUP_STEPS + MIN_STEPS_KEPT
 """Steps that a mean since the beginning must be of: fewer are warm-up for the most part."""
+
+MAX_RATE_RATIO = 2.0
+"""Largest quotient of a bar's rate and its mean since the beginning at which the mean is believed: the bar of a resumed
+run begins in the middle, and long and short steps in turn move the rate. Prior."""
 
 _STEP_NOTE = (
     "TRL's `step_time` leaves out optimizer step, data loading and checkpoints; with steps_per_generation above "
@@ -68,7 +72,7 @@ def to_reading(records: Sequence[StepRecord], facts: JobFacts) -> LogReading | N
     """Return the profile and its notes; None when nothing but a few states of a progress bar tells the time."""
     keys = {key for record in records for key in record.readings}
     if not keys & {STEP_KEY, FORWARD_KEY}:
-        return _whole_steps(records, facts)
+        return _whole_steps(with_clock_spans(records) if CLOCK_KEY in keys else records, facts)
     step_key = STEP_KEY if STEP_KEY in keys else BAR_KEY
     has_profiling = any(key.startswith("profiling/") for key in keys)
     step_notes = {STEP_KEY: "", BAR_KEY: _BAR_NOTE}
@@ -109,21 +113,21 @@ def _whole_steps(records: Sequence[StepRecord], facts: JobFacts) -> LogReading |
         work=_WORK,
     )
     reading = read_mean_step(records, facts, meaning)
-    if reading is None:
-        return None
+    if reading is None or reading.profile is None:
+        return reading
     step_time = Estimate(value=median(spans_s), unit="s", source=Source.DERIVED, n=len(spans_s), note=_ELAPSED_NOTE)
     return LogReading(profile=reading.profile.model_copy(update={"step_time": step_time}), notes=reading.notes)
 
 
 def _run_so_far(records: Sequence[StepRecord], facts: JobFacts) -> LogReading | None:
     """Return a profile without roles: the mean step since the run began, as the last record of enough steps states."""
-    stated = [record for record in records if record.value(MEAN_STEP_KEY) is not None]
+    stated = [record for record in records if _mean_key(record) is not None]
     last = max(stated, key=lambda record: record.number or 0, default=None)
-    if last is None or (last.number or 0) < MIN_RUN_STEPS:
+    if last is None or (last.number or 0) < MIN_RUN_STEPS or (step_key := _mean_key(last)) is None:
         return None
     meaning = MeanStep(
         framework="trl",
-        step_key=MEAN_STEP_KEY,
+        step_key=step_key,
         step_note=_RUN_NOTE,
         timers=(),
         clock=(),
@@ -132,3 +136,13 @@ def _run_so_far(records: Sequence[StepRecord], facts: JobFacts) -> LogReading | 
         work=_WORK,
     )
     return read_mean_step([last], facts, meaning)
+
+
+def _mean_key(record: StepRecord) -> str | None:
+    """Return the key of the mean since the run began, as the log states it or as its bar's clock and rate agree on."""
+    if record.value(MEAN_STEP_KEY) is not None:
+        return MEAN_STEP_KEY
+    rate_s, mean_s = record.value(BAR_KEY), record.value(SINCE_START_KEY)
+    if rate_s is None or mean_s is None:
+        return None
+    return SINCE_START_KEY if max(rate_s, mean_s) <= MAX_RATE_RATIO * min(rate_s, mean_s) else None

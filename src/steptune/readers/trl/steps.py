@@ -18,13 +18,13 @@ from steptune.readers.formats.dict_repr import DictText, read_pairs
 from steptune.readers.formats.progress_bar import Bar, find_bars
 from steptune.readers.lines import Line, NumberedLine, clean_lines
 from steptune.readers.step import Dropped, Reading, StepBuilder, StepRecord
-from steptune.readers.trl.elapsed import ELAPSED_KEY, ElapsedSpans
+from steptune.readers.trl.elapsed import ELAPSED_KEY, ElapsedSpans, since_start
 from steptune.readers.trl.keys import BAR_KEY, FORWARD_KEY
 from steptune.readers.trl.notebook import is_rule, read_header, read_progress, read_row
 from steptune.readers.trl.swift import mean_step, stated_number
 
 _DICT = re.compile(
-    r"^\s{0,8}['\"]loss['\"]: |\{['\"](?:loss|reward|num_tokens|completion_length|completions/|rewards/)"
+    r"^\s{0,8}['\"]loss['\"]: |\{['\"](?:loss|reward|num_tokens|completion_length|completions/|rewards/|train_runtime)"
 )
 _PAIR_PART = re.compile(r"['\"]\s*:|^\s*[\w.+-]*['\"]?\s*[,}]|^\s*[\d.eE+-]+\s*$")
 """What a row holds that goes on with a record whose opening brace was not copied."""
@@ -32,12 +32,17 @@ _PAIR_PART = re.compile(r"['\"]\s*:|^\s*[\w.+-]*['\"]?\s*[,}]|^\s*[\d.eE+-]+\s*$
 _MARK = re.compile(
     r"Step\s*[\t|]\s*Training Loss\s*[\t|].*reward"
     r"|\{(?P<q>['\"])loss(?P=q): ['\"]?[-+\d.e]+['\"]?, (?P=q)(?:grad_nor|reward)"
-    r"|(?P<w>['\"])completions/(?:mean_length|clipped_ratio)(?P=w)"
+    r"|(?P<w>['\"])(?:completions/(?:mean_length|clipped_ratio)|reward_std)(?P=w): "
 )
 _DEEPSPEED = re.compile(r"time \(ms\)(?= \| fwd: )")
 _DEEPSPEED_TIMER = re.compile(r"\| (?P<key>fwd|bwd|bwd_inner|bwd_allreduce|step): (?P<ms>\d+\.\d+)(?=\s|$)")
-_SUMMARY_KEYS = ("train_runtime", "eval_loss", "eval_runtime", "eval_reward")
-"""Dicts with one of these are of the whole run or of an evaluation."""
+_EVALUATION_KEYS = ("eval_loss", "eval_runtime", "eval_reward")
+"""Dicts with one of these are of an evaluation."""
+
+_RUN_KEY = "train_runtime"
+_OF_RUN = ("train_", "epoch", "total_flos")
+"""Beginnings of keys that the dict of the whole run has of its own. What it holds besides are means of the steps since
+the last dict: of all steps where a run is shorter than `logging_steps` (trl f2cd577, GRPOTrainer.log)."""
 
 _LABELS = ("", "Train")
 """How the bar of the run is called, by Hugging Face's trainer and by ms-swift's."""
@@ -139,7 +144,7 @@ class _Reader:
             yield from self._turn()
         self.total, self.step.number = bar.total, bar.done
         rate = Reading(key=BAR_KEY, value=bar.item_s, text=bar.text, line=line.number)
-        add(self.step, [rate, *self.spans.take(bar, line=line.number)])
+        add(self.step, [rate, *since_start(bar, line=line.number), *self.spans.take(bar, line=line.number)])
 
     def _time(self, line: Line) -> Iterator[StepRecord]:
         if self.has_metrics or self.step.holds(BAR_KEY) or self.step.holds(FORWARD_KEY):
@@ -151,7 +156,9 @@ class _Reader:
     def _close_dict(self) -> Iterator[StepRecord]:
         record, self.open_dict = self.open_dict, None
         found: list[Reading | Dropped] = [] if record is None else list(read_pairs(record))
-        if not found or any(item.key in _SUMMARY_KEYS for item in found):
+        if any(item.key == _RUN_KEY for item in found):
+            found = [item for item in found if not item.key.startswith(_OF_RUN)]
+        if not found or any(item.key in _EVALUATION_KEYS for item in found):
             return
         if self.has_metrics:
             yield from self._turn()

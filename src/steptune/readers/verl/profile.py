@@ -16,9 +16,9 @@ from steptune.readers.plausibility import notes_on, without_impossible_timers
 from steptune.readers.reading import LogReading
 from steptune.readers.step import StepRecord
 from steptune.readers.timers import serial_roles
+from steptune.readers.untimed import notes_on_dropped, outside_phases, untimed_reading
 from steptune.readers.values import whole_count
 from steptune.readers.verl.devices import rollout_devices, rollout_replicas, trainer_devices
-from steptune.readers.verl.left_out import notes_on_untimed
 from steptune.readers.verl.timers import (
     GENERATE_ASYNC_KEY,
     ROLLOUTER_ACTIVE_KEY,
@@ -28,6 +28,7 @@ from steptune.readers.verl.timers import (
     Schedule,
     schedule_of,
     timers_of,
+    untimed_timers,
 )
 
 _PLACEMENT: Mapping[Schedule, Literal["colocated", "disaggregated"] | None] = {
@@ -41,7 +42,7 @@ _IDLE_NOTE = "verl counts only the last pause of the cycle as idle (verl #6693):
 
 
 def to_reading(records: Sequence[StepRecord], facts: JobFacts) -> LogReading | None:
-    """Return the profile and its notes; None when no step has `timing_s/step`."""
+    """Return the profile and its notes, or the phases alone when no step has `timing_s/step`."""
     schedule = schedule_of(records, facts)
     timers = timers_of(schedule)
     possible = [without_impossible_timers(record, step_key=STEP_KEY, timers=timers) for record in records]
@@ -49,13 +50,14 @@ def to_reading(records: Sequence[StepRecord], facts: JobFacts) -> LogReading | N
     step_note = "" if cycle is None else f"one parameter-sync cycle of {cycle} trainer steps"
     kept = keep_steps(possible, step_key=STEP_KEY, timer_keys=[t.key for t in timers], step_note=step_note)
     if kept is None:
-        return None
+        return untimed_reading(records, untimed_timers(schedule))
     settings = dict(facts.settings) | ({} if cycle is None else {_CYCLE_KEY: cycle})
     profile = with_missing(_profile(kept, facts, schedule).model_copy(update={"settings": settings}))
     known = [*UNREMARKABLE_KEYS, *(timer.key for timer in timers)]
     notes = notes_on(kept, profile, timer_prefix="timing_s/", known=known)
-    left_out = [note for note in notes_on_untimed(possible) if note not in notes]
-    return LogReading(profile=profile, notes=(*notes, *left_out, *_rollouter_notes(profile, schedule)))
+    left_out = notes_on_dropped([record for record in possible if record.value(STEP_KEY) is None])
+    said = (*notes, *(note for note in left_out if note not in notes), *_rollouter_notes(profile, schedule))
+    return LogReading(profile=profile, phases=outside_phases(records, possible, timers), notes=said)
 
 
 def _profile(kept: KeptSteps, facts: JobFacts, schedule: Schedule) -> Profile:

@@ -43,6 +43,7 @@ ROW = FrameworkReader(
         b"med) = (",
         b"Step ",
         b"timing_s:",
+        b" seconds",
         b"\n  ",
         b")   ",
     ),
@@ -92,11 +93,20 @@ ROW = FrameworkReader(
     trainer=re.compile(
         r"\((FullyAsync|OneStepOff)\w* pid=|-m \S*(fully_async|one_step_off)_policy|trainer_mode\W+(\w+_async)"
     ),
-    trace_needles=(b"verl", b"WorkerDict", b"AgentLoopWorker", b"TaskRunner", b"(FullyAsync", b"ActorRolloutRef"),
+    trace_needles=(
+        b"main_task pid=",
+        b"verl",
+        b"WorkerDict",
+        b"AgentLoopWorker",
+        b"TaskRunner",
+        b"(FullyAsync",
+        b"ActorRolloutRef",
+    ),
     traces=r"\bverl[/.](?:workers|trainer|utils|models|single_controller|third_party|experimental|protocol|tools|interactions)\b"
     r"|\bWorkerDict\b|\(AgentLoopWorker pid=|\bAgentLoopWorker\.generate_sequences|\bmain_ppo\.TaskRunner\b"
     r"|\b[\w-]{1,40}/verl[\w.-]{0,20}:[\w.]"
-    r"|\(TaskRunner pid=|\bray::TaskRunner\b|\(FullyAsync(?:Rollouter|Trainer) pid=|\bActorRolloutRefWorker\b",
+    r"|\((?:TaskRunner|main_task) pid=|\bray::TaskRunner\b|\(FullyAsync(?:Rollouter|Trainer) pid="
+    r"|\bActorRolloutRefWorker\b",
     fact_needles=(b"verl", b"VERL", b"FullyAsync", b"OneStepOff", b"trainer_mode", b"_policy"),
 )
 """verl divides memory by 1024**3 and calls it GB; `mismatch/` is the name of `rollout_corr/` in verl 0.6.

@@ -18,6 +18,7 @@ from steptune.readers.lines import MIN_WRAP_COLUMNS, Line, NumberedLine, clean_l
 from steptune.readers.step import Dropped, Reading, StepBuilder, StepRecord
 from steptune.readers.values import parse_number
 from steptune.readers.verl.screen_edge import ScreenEdge
+from steptune.readers.verl.spoken import SpokenTimers
 from steptune.readers.verl.tree import MARK, TreeLines, step_head
 
 _STEP = re.compile(r"(?:^|(?<=[\s\])>|]))step:(\d{1,12})(?=\s|$)")
@@ -30,6 +31,11 @@ _PLAIN_METRIC = re.compile(
 )
 _AVERAGE = re.compile(r"\(avg \(std\), med\) = \(\s*(?P<value>[-+\w.]+) .*\)\s+#\s(?P<key>\w+(?:/[\w@.-]+)+)\s*$")
 """A metric that a monitor prints as average, spread and median, its name behind a `#`."""
+
+_DECIMALS = re.compile(r":-?\d+\.(\d+)(?= - |\s*$)")
+_LAST_DECIMALS = re.compile(r":-?\d+\.\d{3}\s*$")
+_ENOUGH_VALUES = 8
+"""Values of one row from which on their common number of decimals is a format."""
 
 _GROUP = re.compile(
     r"(?:timing_s|timing_per_token_ms|critic|actor|perf|response_length|prompt_length|global_seqlen|training|val-core)/"
@@ -98,9 +104,13 @@ class _Reader:
     open_line: _OpenLine | None = None
     tree: TreeLines | None = None
     edge: ScreenEdge = field(default_factory=ScreenEdge)
+    spoken: SpokenTimers = field(init=False)
+    has_timers: bool = False
+    """Whether a line of metrics timed anything."""
 
     def __post_init__(self) -> None:
         self.step = StepBuilder(path=self.path)
+        self.spoken = SpokenTimers(path=self.path)
 
     def feed(self, line: Line) -> Iterator[StepRecord]:
         """Take one row; yield the step it ends."""
@@ -125,12 +135,16 @@ class _Reader:
                 self.tree = TreeLines(last_line=line.number)
             elif "med) = (" in line.text and (average := _AVERAGE.search(line.text)):
                 yield from self._take([_metric(average["key"], average["value"], line.number, is_cut=False)])
+            elif " seconds" in line.text and not self.has_timers:
+                self.spoken.take(line)
 
     def end(self) -> Iterator[StepRecord]:
         """The input is over."""
         yield from self._close_line()
         if not self.step.is_empty():
             yield self.step.build()
+        if not self.has_timers:
+            yield from self.spoken.end()
 
     def _turn_to(self, number: int) -> Iterator[StepRecord]:
         if self.step.number == number:
@@ -154,6 +168,7 @@ class _Reader:
 
     def _take(self, metrics: Iterable[Reading | Dropped]) -> Iterator[StepRecord]:
         for found in metrics:
+            self.has_timers = self.has_timers or found.key.startswith("timing")
             if self.step.holds(found.key):
                 yield self.step.build()
                 self.step = StepBuilder(path=self.path, number=self.step.number)
@@ -267,7 +282,7 @@ def _metric(key: str, text: str, line: int, *, is_cut: bool) -> Reading | Droppe
 
 def _ends_early(opened: _OpenLine) -> bool:
     """Whether the last value counts as cut by itself: the input ends in it, or a wrapped line ends in a full row."""
-    if _is_doubtful(opened):
+    if _is_doubtful(opened) or _has_fixed_decimals(opened.text):
         return False
     return opened.may_be_cut or (len(opened.rows) > 1 and _lacks_end(opened))
 
@@ -277,9 +292,18 @@ def _is_doubtful(opened: _OpenLine) -> bool:
 
     The last row of the input is among them only if it comes as far as `timing_s/step`: pastes end anywhere.
     """
-    if len(opened.rows) > 1 or not opened.is_ended or not _lacks_end(opened):
+    if len(opened.rows) > 1 or not opened.is_ended or not _lacks_end(opened) or _has_fixed_decimals(opened.text):
         return False
     return not opened.may_be_cut or " - timing_s/step:" in opened.text
+
+
+def _has_fixed_decimals(text: str) -> bool:
+    """Whether every value has the same number of decimals, the last one too: it then has lost none.
+
+    verl printed `{value:.3f}` until 0.6. A last value that still has all its decimals is whole wherever the row ends.
+    """
+    decimals = [len(found) for found in _DECIMALS.findall(text)]
+    return len(decimals) >= _ENOUGH_VALUES and len({*decimals}) == 1 and _LAST_DECIMALS.search(text) is not None
 
 
 def _lacks_end(opened: _OpenLine) -> bool:

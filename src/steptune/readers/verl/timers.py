@@ -6,6 +6,7 @@ Read in verl 1dda039: trainer/ppo/ray_trainer.py, trainer/ppo/v1/, experimental/
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from enum import StrEnum
 
 from steptune.core.phase import Phase, Role, SpanKind
@@ -143,6 +144,23 @@ _OTHER_NAMES = {"ref_log_prob": "ref", "log_prob": "old_log_prob", "generate": "
 def timers_of(schedule: Schedule) -> Sequence[Timer]:
     """Return the meaning of every timer under ``schedule``; others are never added up, they may be nested."""
     return _TIMERS[schedule]
+
+
+_OLD_PREFIX = "timing/"
+"""Prefix of the timers in verl before 0.2 and in PRIME, which grew out of it; neither timed the whole step."""
+
+_OLD_ONLY = (
+    Timer(key="timing/verify", phase=Phase.REWARD, worker=Role.CONTROLLER),
+    Timer(key="timing/reward_model", phase=Phase.REWARD, worker=Role.TRAINER),
+)
+"""PRIME trains a reward model in every step."""
+
+
+def untimed_timers(schedule: Schedule) -> Sequence[Timer]:
+    """Return the timers to look for where no step is timed: those of ``schedule`` and their older names."""
+    known = timers_of(schedule)
+    old = (replace(timer, key=timer.key.replace("timing_s/", _OLD_PREFIX)) for timer in known)
+    return (*known, *old, *_OLD_ONLY)
 
 
 def table_key(name: str) -> str | None:
