@@ -8,13 +8,13 @@ Shape letters: N positions (any leading shape), D model, E head dim, V vocab.
 
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from steptune.core.model import ModelSpec, MoEModel
 from steptune.engine.context import Context
 from steptune.engine.models.grouped_query import GroupedQueryAttention
 from steptune.engine.models.layers import RMSNorm, SwiGLU, rotary
 from steptune.engine.moe import MoELayer
+from steptune.engine.offload.step import OffloadStep, block_runner
 
 INIT_STD = 0.02
 """Standard deviation of fresh weights, GPT-2's; what writes to the residual stream gets less the deeper the model."""
@@ -48,18 +48,19 @@ class Transformer(nn.Module):
         self.norm = RMSNorm(spec.d_model, spec.norm_eps)
         self.head = None if spec.tie_embeddings else nn.Linear(spec.d_model, vocab_size, bias=False)
 
-    def hidden(self, tokens_N: Tensor, positions_N: Tensor, context: Context, *, recompute: bool = False) -> Tensor:
+    def hidden(
+        self, tokens_N: Tensor, positions_N: Tensor, context: Context, *, recompute: bool | OffloadStep = False
+    ) -> Tensor:
         """Return final hidden states [..., D] of ``tokens_N`` at ``positions_N``.
 
-        With ``recompute`` each block keeps only its input and is run again in the backward pass.
+        With ``recompute`` each block keeps only its input and is run again in the backward pass; given a step of
+        `engine.offload`, these inputs wait outside the device's memory where that helps.
         """
         x_ND = self.embed(tokens_N)
         cos_NE, sin_NE = rotary(positions_N, self.spec, x_ND.dtype)
+        run = block_runner(recompute, len(self.blocks), x_ND)
         for block in self.blocks:
-            if recompute:
-                x_ND = checkpoint(block, x_ND, cos_NE, sin_NE, context, use_reentrant=False, preserve_rng_state=False)
-            else:
-                x_ND = block(x_ND, cos_NE, sin_NE, context)
+            x_ND = run(block, x_ND, cos_NE, sin_NE, context)
         return self.norm(x_ND)
 
     def logits(self, hidden_ND: Tensor) -> Tensor:
