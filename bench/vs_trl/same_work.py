@@ -6,7 +6,8 @@ arms would be compared on different work.
 
 import random
 
-from steptune.core.job import AlgorithmSpec, DenseModel, JobSpec, MathWorkload
+from steptune.core.job import AlgorithmSpec, JobSpec, MathWorkload
+from steptune.core.model import DenseModel, MoEModel
 from steptune.core.profile import SampledLengths
 from steptune.engine.produce import SEED_STRIDE, TOKENIZER
 from steptune.envs.math.problems import Problem, train_problem
@@ -18,8 +19,9 @@ PROMPTS, GROUP_SIZE, MAX_COMPLETION_LEN = 8, 8, 112
 
 SHAPES = {
     "dense": DenseModel(num_layers=4, d_model=256, num_heads=8, num_kv_heads=4, d_ff=1024),
+    "moe": MoEModel(num_layers=4, d_model=256, num_heads=8, num_kv_heads=4, num_experts=8, top_k=2, d_expert=512),
 }
-"""4 M parameters, Llama's shape."""
+"""4 M parameters dense (Llama's shape); 13 M with experts, of which 4 M work on a token (Qwen3-MoE's shape)."""
 
 MEDIAN_LEN, SPREAD = 32, 0.6
 """Lognormal completion lengths, in tokens: mean about 38, one row in fifty at the limit."""

@@ -14,7 +14,8 @@ import torch
 from same_work import problems
 
 from steptune.adapters.embedded.baselines import work_arguments
-from steptune.core.job import DenseModel, JobSpec
+from steptune.core.job import JobSpec
+from steptune.core.model import DenseModel, MoEModel
 from steptune.core.profile import SampledLengths
 from steptune.engine.produce import TOKENIZER
 from steptune.envs.math.verify import reward
@@ -128,13 +129,14 @@ def llama_like(spec: JobSpec) -> Any:
     torch.manual_seed(0)
     if isinstance(shape, DenseModel):
         return LlamaForCausalLM(LlamaConfig(intermediate_size=shape.d_ff, **common))
+    assert isinstance(shape, MoEModel)
     return Qwen3MoeForCausalLM(
         Qwen3MoeConfig(
             num_experts=shape.num_experts,
             num_experts_per_tok=shape.top_k,
             moe_intermediate_size=shape.d_expert,
             intermediate_size=shape.d_expert,
-            head_dim=shape.d_model // shape.num_heads,
+            head_dim=shape.head_width,
             norm_topk_prob=True,
             **common,
         )
