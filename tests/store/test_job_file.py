@@ -72,6 +72,7 @@ def test_a_sentence_says_what_got_allowed_and_hint(scratch: Path) -> None:
         ('[model]\nkind = "mo"', ["`model`", 'got "mo"', "allowed: dense, moe", "did you mean `moe`?"]),
         ('[model]\nkind = "moe"\nd_ff = 8', ["unknown key `model.d_ff`", "d_expert"]),
         ('[model]\nkind = "moe"\ntop_k = 9', ["`model.top_k`", "9 of 8 experts", "1 to 8"]),
+        ('[model]\nkind = "moe"\nd_expert = 20', ["`model.d_expert`", "multiple of 8", "got 20", "16 or 24"]),
         ("[model]\nhead_dim = 33", ["`model.head_dim`", "must be even", "got 33", "32 or 34"]),
         ("[knobs.pin]\nlayout = [1]", ["`knobs.pin.layout`", "text in quotes", "got [1]"]),
         ("[algorithm]\nlr = nan", ["`algorithm.lr`", "no usable value", "finite"]),

@@ -10,6 +10,9 @@ from steptune.store.job_mistakes import Mistake
 NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """Job names become folder names: no separators, no leading dot, short enough for every file system."""
 
+EXPERT_ALIGNMENT = 8
+"""Elements: torch's grouped products take rows of whole 16 bytes, 8 numbers in bf16 (torch 2.13)."""
+
 
 def impossible(job: JobSpec) -> list[Mistake]:
     """Return every combination in ``job`` that cannot run."""
@@ -48,6 +51,20 @@ def _model(model: ModelSpec) -> Iterator[Mistake]:
             allowed=f"1 to {model.num_experts}",
             hint="Qwen3-30B-A3B takes 8 of 128",
         )
+    if isinstance(model, MoEModel):
+        yield from _unaligned(model)
+
+
+def _unaligned(model: MoEModel) -> Iterator[Mistake]:
+    for name, width in (("d_model", model.d_model), ("d_expert", model.d_expert)):
+        if width % EXPERT_ALIGNMENT:
+            yield Mistake.of(
+                f"model.{name}",
+                what="{key} in {where} must be a multiple of " + str(EXPERT_ALIGNMENT) + " in a mixture of experts",
+                got=width,
+                allowed="rows of whole 16 bytes, which grouped products ask for",
+                hint=f"use {_multiples(width, EXPERT_ALIGNMENT)}",
+            )
 
 
 def _head_width(model: DecoderModel) -> Iterator[Mistake]:
