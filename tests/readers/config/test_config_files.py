@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from steptune.readers.config.files import read_config_file
+from steptune.readers.config.files import read_config_path
 
 
 def values(path: Path, text: str) -> dict[str, object]:
     path.write_text(text)
-    return {setting.key: setting.value for setting in read_config_file(path)}
+    return {setting.key: setting.value for setting in read_config_path(path).settings}
 
 
 def test_python_follows_constants_arguments_and_environment(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_python_follows_constants_arguments_and_environment(tmp_path: Path) -> N
         "max_steps": 5,
         "LoraConfig.r": 16,
     }
-    assert [s.key for s in read_config_file(path) if not s.is_resolved] == ["lr"]
+    assert [s.key for s in read_config_path(path).settings if not s.is_resolved] == ["lr"]
 
 
 def test_damaged_python_is_read_as_a_paste(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_toml_keeps_nested_tables_and_lines(tmp_path: Path) -> None:
         "model.name": "Q",
         "trainer.optim.lr": 3e-06,
     }
-    assert [s.origin.line for s in read_config_file(path)] == [1, 3, 5]
+    assert [s.origin.line for s in read_config_path(path).settings] == [1, 3, 5]
 
 
 def test_damaged_toml_gives_its_lines(tmp_path: Path) -> None:
@@ -79,10 +79,10 @@ def test_no_number_is_an_error(tmp_path: Path, number: str, ending: str) -> None
     }
     path = tmp_path / f"run.{ending}"
     path.write_text(text[ending])
-    values = [setting.value for setting in read_config_file(path)]
+    values = [setting.value for setting in read_config_path(path).settings]
     assert all(abs(value) < float("inf") for value in values if isinstance(value, int | float))
 
 
 def test_a_file_that_is_not_there_is_the_callers_to_handle(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        read_config_file(tmp_path / "none.yaml")
+        read_config_path(tmp_path / "none.yaml")

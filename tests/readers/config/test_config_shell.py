@@ -6,7 +6,7 @@ import pytest
 from config_texts import notes_of, one, settings_of, values_in
 
 from steptune.core.paste import effective
-from steptune.readers.config.files import read_config_file
+from steptune.readers.config.files import read_config_path
 
 
 def test_overrides_keep_line_prefix_and_layer() -> None:
@@ -132,7 +132,7 @@ def test_commands_that_train_nothing_give_no_settings(line: str) -> None:
 def test_a_here_document_is_data_and_not_commands(tmp_path: Path) -> None:
     script = tmp_path / "run.sh"
     script.write_text("cat > c.yaml <<EOF\na.b=1\nEOF\npython3 train.py --n 1\n")
-    assert [s.key for s in read_config_file(script)] == ["n"]
+    assert [s.key for s in read_config_path(script).settings] == ["n"]
 
 
 def test_hydra_lists_and_mappings_are_read_as_such() -> None:
@@ -158,7 +158,7 @@ def test_a_sourced_file_beside_the_script_is_followed(tmp_path: Path) -> None:
     (tmp_path / "models/tiny.sh").write_text("MODEL_ARGS=(\n  --num-layers 2\n)\n")
     script = tmp_path / "run.sh"
     script.write_text('source "$(dirname $0)/models/tiny.sh"\npython3 train.py ${MODEL_ARGS[@]} --lr 1\n')
-    layers, rate = read_config_file(script)
+    layers, rate = read_config_path(script).settings
     assert (layers.key, layers.value, Path(layers.origin.path).name, layers.origin.line) == (
         "num-layers",
         2,

@@ -4,13 +4,13 @@ from pathlib import Path
 
 from config_texts import notes_of, one, settings_of, values_in
 
-from steptune.readers.config.files import read_config_file, read_config_path
+from steptune.readers.config.files import read_config_path
 from steptune.readers.config.tree import Map, flatten
 from steptune.readers.config.yaml_text import read_yaml
 
 
 def values_of_file(path: Path) -> dict[str, object]:
-    return {setting.key: setting.value for setting in read_config_file(path)}
+    return {setting.key: setting.value for setting in read_config_path(path).settings}
 
 
 def test_every_key_of_valid_yaml_has_its_line_and_type() -> None:
@@ -80,7 +80,7 @@ def test_a_parent_file_is_merged_below_its_child(tmp_path: Path) -> None:
     child = tmp_path / "child.yaml"
     child.write_text("defaults: base.yaml\ngrpo:\n  n: 8\nscheduler: null\nopt:\n  _override_: true\n  name: sgd\n")
     assert values_of_file(child) == {"grpo.seed": 42, "grpo.n": 8, "scheduler": None, "opt.name": "sgd"}
-    seed = next(s for s in read_config_file(child) if s.key == "grpo.seed")
+    seed = next(s for s in read_config_path(child).settings if s.key == "grpo.seed")
     assert (Path(seed.origin.path).name, seed.origin.line) == ("base.yaml", 3)
 
 

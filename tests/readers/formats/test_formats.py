@@ -71,6 +71,45 @@ def test_pairs_survive_quotes_numpy_and_missing_quotes() -> None:
     assert pairs("perf/rollout_time': 245.61117100715637") == [("perf/rollout_time", 245.61117100715637, 1)]
 
 
+_VALUES = st.one_of(
+    st.floats().map(repr),
+    st.integers(-9, 10**9).map(str),
+    st.sampled_from(
+        ["None", "True", "nan", "-inf", "1_000", "1.", "np.float64(2.5)", "[1, 2]", "{'z': 1}", "2/9", "x y"]
+    ),
+)
+
+
+@st.composite
+def _records(draw: st.DrawFn) -> str:
+    """A record as frameworks print it, half of the time with one character lost or put in."""
+    quote = draw(st.sampled_from("'\""))
+    parts = [
+        f"{quote}{draw(st.sampled_from(['a/b', 'loss', '0th', 'eval it', 'k:d']))}{index}{quote}: {wrap}{value}{wrap}"
+        for index, value in enumerate(draw(st.lists(_VALUES, max_size=5)))
+        for wrap in [draw(st.sampled_from(["", "'", '"']))]
+    ]
+    text = "{" + ", ".join(parts) + "}" + draw(st.sampled_from(["", " {'b': 1}", ", 'c': 2", " tail"]))
+    at = draw(st.integers(0, len(text) - 1))
+    return draw(
+        st.sampled_from(
+            [
+                text,
+                text,
+                text[:at] + text[at + 1 :],
+                text[:at] + draw(st.sampled_from(["'", ":", "}", "1"])) + text[at:],
+            ]
+        )
+    )
+
+
+@given(text=_records())
+@settings(max_examples=100, deadline=None)
+def test_a_record_on_one_row_says_the_same_as_pair_by_pair(text: str) -> None:
+    # a second row, though empty, makes the reader go through the record pair by pair
+    assert [repr(found) for found in pairs(text)] == [repr(found) for found in pairs(text, "")]
+
+
 def test_a_number_that_may_go_on_in_the_next_row_is_dropped_and_its_rest_is_no_number() -> None:
     assert pairs("{'reward': 0.0", "3683, 'kl': 0.5}") == ["reward", ("kl", 0.5, 2)]
     assert pairs("{'num_tokens':", "  '7.278e+05', 'kl': '1.098'}") == [("num_tokens", 727800.0, 1), ("kl", 1.098, 2)]

@@ -13,8 +13,9 @@ from typing import final
 
 from steptune.readers.areal.keys import END_TO_END_KEY, PREFIX, TOKENS_KEY
 from steptune.readers.formats.by_step import add
+from steptune.readers.formats.rows import steps_of
 from steptune.readers.formats.tables import table_cells
-from steptune.readers.lines import Line, NumberedLine, clean_lines
+from steptune.readers.lines import Line, NumberedLine
 from steptune.readers.step import Reading, StepBuilder, StepRecord
 from steptune.readers.values import parse_number
 
@@ -36,10 +37,7 @@ def is_mark(text: str) -> bool:
 
 def read_steps(raw_lines: Iterable[NumberedLine], path: str) -> Iterator[StepRecord]:
     """Yield steps in order."""
-    reader = _Reader(step=StepBuilder(path=path))
-    for line in clean_lines(raw_lines):
-        yield from reader.feed(line)
-    yield from reader.end()
+    return steps_of(_Reader(step=StepBuilder(path=path)), raw_lines)
 
 
 @final

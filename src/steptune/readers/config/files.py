@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from steptune.core.paste import Setting
 from steptune.readers.config.interpolation import resolve
 from steptune.readers.config.literal import read_literal
 from steptune.readers.config.parents import Composition
@@ -32,15 +31,6 @@ _LOG_KEYS = ("log_history", "best_metric")
 def is_config_file(path: Path) -> bool:
     """Whether a file's ending promises a configuration, so that `read_config_path` should read it whole."""
     return path.suffix.lower() in _ENDINGS
-
-
-def read_config_file(path: Path) -> tuple[Setting, ...]:
-    """Return the settings of a whole file in order.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
-    return read_config_path(path).settings
 
 
 def read_config_path(path: Path) -> ConfigReading:

@@ -24,11 +24,13 @@ and text read off a picture an underscore where a space was: `'perf/log_probs_tf
 
 _WHOLE = {
     quote: re.compile(
-        rf"{quote}([A-Za-z_][^{quote}\n]*){quote}: (?:{quote}?({NUMBER_PATTERN}){quote}?|{quote}[^'\"\n]*{quote}|\w+)[,}}]"
+        rf"{quote}([A-Za-z_][^{quote}\n]*){quote}: "
+        rf"(?:({NUMBER_PATTERN})|{quote}({NUMBER_PATTERN}){quote}|{quote}[^'\"(\n]*{quote}|\w+)[,}}]"
     )
     for quote in "'\""
 }
-"""By the quote of a record whose values have the same one or none: a key, and a number or any name."""
+"""By the quote of a record whose values have the same one or none: a key with a bare number, a quoted one or
+any name."""
 
 _MIN_FULL_ROWS = 2
 """Rows of one length from which on that length is the screen's."""
@@ -103,10 +105,14 @@ def _read_whole(record: DictText) -> list[Reading] | None:
     if end == 0 or not text.startswith("{" + quote):
         return None
     pairs = _WHOLE[quote].findall(text, 0, end)
-    if len(pairs) != text.count(quote + ":"):
+    if len(pairs) != text.count("':") + text.count('":'):
         return None
     line = record.rows[0][1]
-    return [Reading(key=key, value=float(digits), text=digits, line=line) for key, digits in pairs if digits]
+    return [
+        Reading(key=key, value=float(digits), text=digits, line=line)
+        for key, plain, quoted in pairs
+        if (digits := plain or quoted)
+    ]
 
 
 def _read_each(record: DictText) -> Iterator[Reading | Dropped]:

@@ -13,7 +13,8 @@ from steptune.readers.formats.durations import parse_duration_s
 from steptune.readers.values import parse_number
 
 _BAR = re.compile(
-    r"%(?<=\d%)(?<!\d{4}%)(?<!\.\d%)(?<!\.\d\d%)(?<!\.\d\d\d%)\s{0,3}(?:\|[^|\r\n]{0,200}\|)?\s{0,3}(?P<done>\d{1,9})/(?P<total>\d{1,9}) "
+    r"%(?<=\d%)(?<!\d{4}%)(?<!\.\d%)(?<!\.\d\d%)(?<!\.\d\d\d%)"
+    r"\s{0,3}(?:\|[^|\r\n]{0,200}\|)?\s{0,3}(?P<done>\d{1,9})/(?P<total>\d{1,9}) "
     r"\[(?P<elapsed>[\d:]+)<\**(?:[\d:?]+|\d+ days?, [\d:]+),\s*(?P<rate>[\d.]+)(?P<unit>s/\w+|\w+/s)"
 )
 """`**` inside comes from people who mark a number in Markdown. It begins with a literal, which is found fast, and then

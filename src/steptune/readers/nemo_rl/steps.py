@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import final
 
-from steptune.readers.lines import Line, NumberedLine, clean_lines
+from steptune.readers.formats.rows import steps_of
+from steptune.readers.lines import Line, NumberedLine
 from steptune.readers.nemo_rl.timers import STEP_KEY
 from steptune.readers.step import Dropped, Reading, StepBuilder, StepRecord
 from steptune.readers.values import parse_number
@@ -37,10 +38,7 @@ def is_mark(text: str) -> bool:
 
 def read_steps(raw_lines: Iterable[NumberedLine], path: str) -> Iterator[StepRecord]:
     """Yield steps in order."""
-    reader = _Reader(path=path)
-    for line in clean_lines(raw_lines):
-        yield from reader.feed(line)
-    yield from reader.end()
+    return steps_of(_Reader(path=path), raw_lines)
 
 
 @final

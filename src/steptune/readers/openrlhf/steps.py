@@ -15,7 +15,8 @@ from typing import final
 from steptune.readers.formats.by_step import StepCollector
 from steptune.readers.formats.dict_repr import DictText, read_pairs
 from steptune.readers.formats.progress_bar import Bar, find_bars
-from steptune.readers.lines import Line, NumberedLine, clean_lines
+from steptune.readers.formats.rows import steps_of
+from steptune.readers.lines import Line, NumberedLine
 from steptune.readers.openrlhf.keys import BAR_KEY, BAR_NAMES
 from steptune.readers.step import Reading, StepRecord
 from steptune.readers.values import parse_number
@@ -40,10 +41,7 @@ def is_mark(text: str) -> bool:
 
 def read_steps(raw_lines: Iterable[NumberedLine], path: str) -> Iterator[StepRecord]:
     """Yield one step per dict, or per state of the episode's bar where there are no dicts."""
-    reader = _Reader(dicts=StepCollector(path=path), bars=StepCollector(path=path))
-    for line in clean_lines(raw_lines):
-        yield from reader.feed(line)
-    yield from reader.end()
+    return steps_of(_Reader(dicts=StepCollector(path=path), bars=StepCollector(path=path)), raw_lines)
 
 
 @final
