@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from reader_logs import FIXTURES
 
-from steptune.core.errors import ReadError
+from steptune.core.errors import MixedJobsError, ReadError
 from steptune.core.paste import effective
 from steptune.core.phase import Role
 from steptune.readers.frameworks import framework
@@ -49,9 +49,9 @@ def test_a_missing_file_is_a_read_error(tmp_path: Path) -> None:
         read_paste([tmp_path / "none.log"])
 
 
-def test_of_two_frameworks_the_one_with_more_evidence_is_read() -> None:
-    paste = read_paste([FIXTURES / "verl_sync.txt", FIXTURES / "nemo_rl_async.txt"])
-    assert paste.framework == "verl"
+def test_logs_of_two_frameworks_are_two_jobs_and_both_are_named() -> None:
+    with pytest.raises(MixedJobsError, match=r"verl_sync.txt` of verl and .*nemo_rl_async.txt` of nemo_rl"):
+        read_paste([FIXTURES / "verl_sync.txt", FIXTURES / "nemo_rl_async.txt"])
 
 
 def test_bytes_that_are_no_text_are_no_error(tmp_path: Path) -> None:
@@ -143,7 +143,10 @@ def test_of_a_long_log_the_first_and_the_last_steps_are_kept_and_it_says_so(tmp_
     # 4 first and 512 last of 700
     assert [p.step for p in times.points] == [1, 2, 3, 4, *range(189, 701)]
     assert (paste.num_steps_seen, paste.num_lines) == (700, 701)
-    assert any("184 of 700 steps" in note.text for note in paste.notes)
+    (note,) = [note for note in paste.notes if note.is_about_input]
+    assert "of 700 steps the first 4 were kept" in note.text
+    assert "the last 512" in note.text
+    assert "the 184 between" in note.text
 
 
 def test_steps_that_start_again_are_noted_with_their_line(tmp_path: Path) -> None:
@@ -202,6 +205,7 @@ def test_a_step_that_two_files_tell_is_one_observation(tmp_path: Path) -> None:
     two = read_paste([*log, *other]).profile
     assert two is not None
     assert two.num_steps == 7
+    assert read_paste([*log, *metrics]).num_steps_seen == 6
 
 
 def test_an_out_of_memory_text_far_down_tells_the_cards_memory(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def _ended_by(error: Exception | KeyboardInterrupt, command: str) -> int:
     """Say what ended the command and return its exit code; what is our fault goes on as a traceback."""
     from steptune.cli.streams import say
     from steptune.cli.wrong_call import WrongCallError
-    from steptune.core.errors import StepTuneError
+    from steptune.core.errors import MixedJobsError, StepTuneError
 
     if isinstance(error, KeyboardInterrupt):
         say(f"steptune: interrupted{'; go on with `steptune tune --resume RUN`' if command == 'tune' else ''}")
@@ -94,7 +94,7 @@ def _ended_by(error: Exception | KeyboardInterrupt, command: str) -> int:
     if not isinstance(error, StepTuneError):
         raise error
     say(f"steptune: {error}")
-    return 2 if isinstance(error, WrongCallError) else 1
+    return 2 if isinstance(error, WrongCallError | MixedJobsError) else 1
 
 
 def _without_secrets(text: str) -> str:

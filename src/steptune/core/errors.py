@@ -9,6 +9,7 @@ Tree::
     ├── TrialError(RuntimeError)      a launched run died, hung or reported nonsense
     ├── StoreError(RuntimeError)      the run folder is damaged, foreign or in use
     └── ReadError(ValueError)         a log or config could not be read
+        └── MixedJobsError            the files are of different jobs
 """
 
 from collections.abc import Iterable
@@ -41,6 +42,10 @@ class StoreError(StepTuneError, RuntimeError):
 
 class ReadError(StepTuneError, ValueError):
     """A log or configuration could not be read."""
+
+
+class MixedJobsError(ReadError):
+    """The files are of different jobs, and no answer about one job can be made of them."""
 
 
 def explain(what: str, *, got: object, allowed: str, hint: str) -> str:

@@ -32,6 +32,8 @@ class Note(Record):
 
     text: str
     origin: Origin | None = None
+    is_about_input: bool = False
+    """Whether it says what of the input was read and what was not: every answer shows it at its top."""
 
 
 class Setting(Record):

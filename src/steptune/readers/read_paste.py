@@ -16,14 +16,17 @@ from steptune.readers.facts import FactFinder, JobFacts, job_facts
 from steptune.readers.formats.loose_pairs import read_loose_pairs
 from steptune.readers.frameworks import FRAMEWORKS, framework
 from steptune.readers.metrics.records import records_of
+from steptune.readers.one_job import check_one_framework, check_one_job, copy_notes, retold_notes, setting_notes
 from steptune.readers.reading import FrameworkReader, LogReading
 from steptune.readers.scan.copies import without_copies
+from steptune.readers.scan.copies_on_disk import without_copies_on_disk
 from steptune.readers.scan.devices import card_memory_gib
 from steptune.readers.scan.head import head_lines
 from steptune.readers.scan.inputs import InputFile, devices_of, look_at, without_parents
-from steptune.readers.scan.keep import StepKeeper
+from steptune.readers.scan.keep import FIRST_STEPS, StepKeeper
 from steptune.readers.scan.log import LogScan, scan_log
 from steptune.readers.scan.phase_table import read_phase_table
+from steptune.readers.scan.same_run import watch_for, without_retold
 from steptune.readers.scan.votes import Votes, winner
 from steptune.readers.scan.walk import files_of
 from steptune.readers.series import series_of, with_status
@@ -35,11 +38,17 @@ def read_paste(paths: Sequence[Path]) -> Paste:
 
     Raises:
         ReadError: a path cannot be opened.
+        MixedJobsError: two of the files are logs of different jobs.
     """
-    files = without_parents([look_at(path) for path in files_of(paths)])
+    different, copies = without_copies_on_disk(files_of(paths))
+    files = without_parents([look_at(path) for path in different])
     name = winner(sum((file.votes for file in files), Votes()), sum((file.hints for file in files), Votes()))
-    steps = _read_steps(files, None if name is None else framework(name))
-    return _paste(files, steps, None if name is None else framework(name))
+    row = None if name is None else framework(name)
+    check_one_framework(files, row)
+    steps = _read_steps(files, row)
+    check_one_job(steps.keeper.watch)
+    paste = _paste(files, steps, row)
+    return paste.model_copy(update={"notes": (*copy_notes(copies), *paste.notes)})
 
 
 @final
@@ -53,7 +62,8 @@ class _Steps:
 
 
 def _read_steps(files: Sequence[InputFile], row: FrameworkReader | None) -> _Steps:
-    keeper, scans = StepKeeper(), list[LogScan]()
+    keeper = StepKeeper() if row is None else StepKeeper(watch=watch_for(row.series))
+    scans = list[LogScan]()
     facts = FactFinder(version_pattern=None, trainer_pattern=None) if row is None else _finder(row)
     for file in files:
         if file.metrics is None:
@@ -69,7 +79,8 @@ def _finder(row: FrameworkReader) -> FactFinder:
 
 
 def _paste(files: Sequence[InputFile], steps: _Steps, row: FrameworkReader | None) -> Paste:
-    records, scans = _with_quoted(steps.keeper.kept(), files, row), steps.scans
+    kept = without_retold(steps.keeper.kept(), steps.keeper.watch)
+    records, scans = _with_quoted(kept, files, row), steps.scans
     excerpts = tuple(excerpt for scan in scans for excerpt in scan.excerpts)
     devices, settings, version = devices_of(files, excerpts), _settings(files), _version(files, steps, row)
     card_gib = card_memory_gib(devices)
@@ -88,7 +99,7 @@ def _paste(files: Sequence[InputFile], steps: _Steps, row: FrameworkReader | Non
         profile=None if reading is None else reading.profile,
         phases=() if reading is None else reading.phases,
         notes=(*failed, *(() if reading is None else reading.notes), *_restarts(records), *_notes(files, steps.keeper)),
-        num_steps_seen=steps.keeper.num_seen,
+        num_steps_seen=steps.keeper.num_seen - steps.keeper.watch.num_retold(),
         num_lines=sum(scan.num_lines for scan in scans),
     )
 
@@ -143,8 +154,12 @@ def _restarts(records: Sequence[StepRecord]) -> list[Note]:
 
 
 def _notes(files: Sequence[InputFile], keeper: StepKeeper) -> list[Note]:
-    notes = [note for file in files for note in file.config.notes]
+    notes = [*retold_notes(keeper.watch), *setting_notes([(str(f.path), f.config.settings) for f in files])]
     if keeper.num_left_out:
-        text = f"{keeper.num_left_out} of {keeper.num_seen} steps were left out: the first few and the last ones count"
-        notes.insert(0, Note(text=text))
-    return notes
+        text = (
+            f"of {keeper.num_seen} steps the first {FIRST_STEPS} were kept, for what the run started from, and the "
+            f"last {keeper.num_seen - keeper.num_left_out - FIRST_STEPS}, for what it does now; "
+            f"the {keeper.num_left_out} between count in no mean"
+        )
+        notes.insert(0, Note(text=text, is_about_input=True))
+    return [*notes, *(note for file in files for note in file.config.notes)]

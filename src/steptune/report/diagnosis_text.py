@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from steptune.core.finding import Diagnosis, Finding, FindingKind, Severity
 from steptune.core.profile import Profile
 from steptune.report.finding_text import evidence_text, finding_lines, remedy_lines, shown_remedies
-from steptune.report.headline import Headline, headline, name_of
+from steptune.report.headline import Headline, headline, input_notes, name_of
 from steptune.report.metrics_text import metric_lines
 from steptune.report.neighbour_text import neighbour_lines
 from steptune.report.numbers import count_text, estimate_text
@@ -63,7 +63,8 @@ def _nouns(counts: dict[Severity, int]) -> list[tuple[str, int]]:
 def _read(diagnosis: Diagnosis) -> str:
     paste = diagnosis.paste
     parts = [paste.framework or "unknown framework", count_text(len(paste.settings), "setting")]
-    return ", ".join([*parts, count_text(paste.num_lines, "line")])
+    read = ", ".join([*parts, count_text(paste.num_lines, "line")])
+    return "; ".join([read, *input_notes(paste)])
 
 
 def _title(command: str, diagnosis: Diagnosis, places: Places) -> list[str]:

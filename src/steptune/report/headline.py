@@ -88,7 +88,13 @@ def facts_text(paste: Paste) -> str:
         parts.append(f"a step takes {value_text(step.value, step.unit)} ({step.source}, {averaged}{warm_up})")
     if paste.settings:
         parts.append(count_text(len(paste.settings), "setting"))
-    return ", ".join([*parts, *_devices(paste.devices)])
+    read = ", ".join([*parts, *_devices(paste.devices)])
+    return "; ".join([read, *input_notes(paste)])
+
+
+def input_notes(paste: Paste) -> list[str]:
+    """Return what was read once, passed over or left out of the input."""
+    return [note.text for note in paste.notes if note.is_about_input]
 
 
 def name_of(code: str) -> str:

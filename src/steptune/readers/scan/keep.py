@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from heapq import merge
 from typing import final
 
+from steptune.readers.scan.same_run import RunWatch
 from steptune.readers.step import StepRecord
 
 FIRST_STEPS = 4
@@ -28,6 +29,8 @@ class StepKeeper:
     """Takes all steps, holds few."""
 
     num_seen: int = 0
+    watch: RunWatch = field(default_factory=RunWatch)
+    """Sees every step too, kept or not, to tell which files are of one run."""
     _first: list[StepRecord] = field(default_factory=list[StepRecord])
     _recent: deque[_Numbered] = field(default_factory=lambda: deque[_Numbered](maxlen=RECENT_STEPS))
     _thin: deque[_Numbered] = field(default_factory=lambda: deque[_Numbered](maxlen=RECENT_STEPS))
@@ -36,6 +39,7 @@ class StepKeeper:
         """Run through ``records``."""
         for record in records:
             self.num_seen += 1
+            self.watch.see(record)
             if len(self._first) < FIRST_STEPS:
                 self._first.append(record)
             else:

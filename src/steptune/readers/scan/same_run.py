@@ -1,0 +1,190 @@
+"""Do two files tell of one run? The values of the steps that both count decide.
+
+Two logs of one run agree in nearly every digit that both print; two runs share their learning rate and little else.
+Surprise: a job that was resumed tells its last steps twice, in two files and with other values, and is one job; so an
+overlap that is short against both files says nothing.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from enum import Enum
+from itertools import combinations
+from typing import final
+
+from steptune.readers.reading import Gauge
+from steptune.readers.step import Reading, StepRecord
+
+MAX_SAMPLES = 64
+"""Steps of one file that are kept for comparison, evenly spread over it."""
+
+MAX_NUMBERS = 100_000
+"""Step numbers of one file that are kept, to count what two files share."""
+
+SAME_FRAC = 0.5
+"""Agreeing part of the compared values from which two files are one run. Copies reach 0.9 to 1, other runs of the same
+configuration 0 to 0.2 (their learning rate)."""
+
+MIN_COMPARED = 4
+"""Values that must be there to call two files different jobs."""
+
+MIN_DIGITS = 2
+"""Digits a value needs to tell anything: `0.0`, `1` and `0.5` are the same in many runs."""
+
+SET_BY_THE_JOB = frozenset(("lr", "completion_max", "padded_len", "async_level"))
+"""Canonical names of what the configuration says, or bounds: runs of one configuration share it."""
+
+LONG_OVERLAP_FRAC = 0.5
+"""Part of the shorter file that the shared steps span where two files tell of the same stretch of training."""
+
+
+class Kinship(Enum):
+    """What two files are to each other."""
+
+    SAME_RUN = "same run"
+    """Both tell the same steps."""
+    OTHER_JOB = "other job"
+    """They tell different values of the same steps."""
+    UNKNOWN = "unknown"
+    """Nothing to compare: one may be the other's configuration, its continuation, or another actor's log."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pair:
+    """Two files: ``Pair(first="a.log", second="b.log", kinship=..., num_compared=24, num_agreeing=0)``."""
+
+    first: str
+    second: str
+    kinship: Kinship
+    num_compared: int
+    num_agreeing: int
+
+
+@final
+@dataclass(kw_only=True, slots=True)
+class FileSteps:
+    """The steps of one file: every number, and the readings of a few, those whose number is a multiple of `stride`.
+
+    A step without a number is counted downwards from -1, by its place in the file.
+    """
+
+    numbers: set[int] = field(default_factory=set[int])
+    samples: dict[int, Mapping[str, Reading]] = field(default_factory=dict[int, Mapping[str, Reading]])
+    stride: int = 1
+    num_seen: int = 0
+
+    def add(self, record: StepRecord, keys: frozenset[str]) -> None:
+        """Take one step in; the stride doubles whenever there are too many, so that files keep common multiples."""
+        self.num_seen += 1
+        number = -self.num_seen if record.number is None else record.number
+        if len(self.numbers) < MAX_NUMBERS:
+            self.numbers.add(number)
+        if number % self.stride == 0 and number not in self.samples:
+            self.samples[number] = {key: record.readings[key] for key in keys & record.readings.keys()}
+        while len(self.samples) > MAX_SAMPLES:
+            self.stride *= 2
+            self.samples = {number: held for number, held in self.samples.items() if number % self.stride == 0}
+
+
+@final
+@dataclass(kw_only=True, slots=True)
+class RunWatch:
+    """Sees every step on its way to the keeper, and says afterwards which files are of one run."""
+
+    keys: frozenset[str] = frozenset()
+    """Keys that are compared."""
+    files: dict[str, FileSteps] = field(default_factory=dict[str, FileSteps])
+
+    def see(self, record: StepRecord) -> None:
+        """Take one step in."""
+        self.files.setdefault(record.path, FileSteps()).add(record, self.keys)
+
+    def pairs(self) -> Iterator[Pair]:
+        """Yield every two files and what they are to each other, the one with more steps first."""
+        ordered = sorted(self.files, key=lambda path: -self.files[path].num_seen)
+        for first, second in combinations(ordered, 2):
+            yield _pair(first, second, self.files[first], self.files[second])
+
+    def retold(self) -> dict[str, str]:
+        """Return the files whose run another file tells, with the one that counts."""
+        found: dict[str, str] = {}
+        for pair in self.pairs():
+            if pair.kinship is Kinship.SAME_RUN and pair.first not in found:
+                found.setdefault(pair.second, pair.first)
+        return found
+
+    def num_retold(self) -> int:
+        """Return how many steps were seen a second time."""
+        return sum(len(self.files[a].numbers & self.files[b].numbers) for a, b in self.retold().items())
+
+
+def watch_for(series: Mapping[str, Gauge]) -> RunWatch:
+    """Return a watch over the metrics that differ from run to run, of a framework's ``series``."""
+    return RunWatch(keys=frozenset(key for key, gauge in series.items() if gauge.name not in SET_BY_THE_JOB))
+
+
+def without_retold(records: Sequence[StepRecord], watch: RunWatch) -> list[StepRecord]:
+    """Return the steps without those that the file with more of them tells too."""
+    retold = watch.retold()
+
+    def is_retold(record: StepRecord) -> bool:
+        if record.path not in retold:
+            return False
+        return record.number is None or record.number in watch.files[retold[record.path]].numbers
+
+    return [record for record in records if not is_retold(record)]
+
+
+def _pair(first: str, second: str, a: FileSteps, b: FileSteps) -> Pair:
+    agreeing = [
+        _agree(held, b.samples[number][key])
+        for number in a.samples.keys() & b.samples.keys()
+        for key, held in a.samples[number].items()
+        if key in b.samples[number] and _tells(held) and _tells(b.samples[number][key])
+    ]
+    kinship = Kinship.UNKNOWN
+    if agreeing and sum(agreeing) >= SAME_FRAC * len(agreeing):
+        kinship = Kinship.SAME_RUN
+    elif len(agreeing) >= MIN_COMPARED and _is_one_stretch(a.numbers, b.numbers):
+        kinship = Kinship.OTHER_JOB
+    return Pair(first=first, second=second, kinship=kinship, num_compared=len(agreeing), num_agreeing=sum(agreeing))
+
+
+def _is_one_stretch(a: set[int], b: set[int]) -> bool:
+    """Whether both count the same stretch of training: places in a file are no step numbers, they may be cut off."""
+    if min(*a, *b) < 0:
+        return False
+    start, end = max(min(a), min(b)), min(max(a), max(b))
+    shorter = min(max(a) - min(a), max(b) - min(b))
+    return end >= start and (end - start) >= LONG_OVERLAP_FRAC * shorter
+
+
+def _tells(reading: Reading) -> bool:
+    """Whether the value has digits enough to be one run's alone."""
+    return math.isfinite(reading.value) and len(_digits(reading).strip("0")) >= MIN_DIGITS
+
+
+def _agree(a: Reading, b: Reading) -> bool:
+    """Whether two printed numbers are one value, rounded or cut to the digits of the coarser one."""
+    return abs(a.value - b.value) <= 1.01 * max(_last_place(a), _last_place(b))
+
+
+def _digits(reading: Reading) -> str:
+    return "".join(map(str, _exact(reading).as_tuple().digits))
+
+
+def _last_place(reading: Reading) -> float:
+    exponent = _exact(reading).as_tuple().exponent
+    return 10.0**exponent if isinstance(exponent, int) else 0.0
+
+
+def _exact(reading: Reading) -> Decimal:
+    """The number with the digits it was printed with; where the text is wrapped or scaled, those it has."""
+    try:
+        written = Decimal(reading.text.strip())
+    except InvalidOperation:
+        written = Decimal(repr(reading.value))
+    is_same = written.is_finite() and math.isclose(float(written), reading.value, rel_tol=1e-9, abs_tol=1e-300)
+    return written if is_same else Decimal(repr(reading.value))
