@@ -39,6 +39,9 @@ class EngineKnobs(Record):
     """How tokens reach their experts, in rollout and trainer alike; nothing to a model without experts."""
     recompute: bool = False
     """Recompute each layer's activations in the backward pass instead of keeping them."""
+    offload: bool = False
+    """The inputs that `recompute` keeps wait in the host's memory and are copied back a layer ahead. Off by itself,
+    with a warning that says why, where it cannot help (a CPU's memory is the host's)."""
     head_tile_tokens: PositiveInt | None = None
     """Completion positions whose logits exist at once, recomputed in the backward pass; None computes them together."""
     logprob_batch_tokens: PositiveInt | None = None

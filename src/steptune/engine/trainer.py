@@ -31,6 +31,8 @@ from steptune.engine.inputs import JoinedRows, MicroInputs, build_inputs, groups
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.micro_batch import MicroBatch
 from steptune.engine.model import Transformer
+from steptune.engine.offload.devices import offload_to_host
+from steptune.engine.offload.step import Offload, OffloadStep, activations
 from steptune.engine.plan import TrainPlan, plan_batch
 from steptune.engine.policy_loss import aggregation_weights, correction_weights, kl_k3, policy_token_loss
 from steptune.engine.types import RolloutBatch, ScoredBatch
@@ -122,7 +124,8 @@ class Trainer:
         """Switch to other knobs between two batches.
 
         Raises:
-            JobError: several updates per rollout batch without a separate old-log-prob pass.
+            JobError: several updates per rollout batch without a separate old-log-prob pass, or `offload` without
+                `recompute`.
         """
         if self.algorithm.num_updates > 1 and knobs.logprob_batch_tokens is None:
             raise JobError(
@@ -133,7 +136,19 @@ class Trainer:
                     hint=f"set it to `micro_batch_tokens` ({knobs.micro_batch_tokens}), or use one update",
                 )
             )
+        if knobs.offload and not knobs.recompute:
+            raise JobError(
+                explain(
+                    "`offload` moves what `recompute` keeps",
+                    got="`offload` without `recompute`",
+                    allowed="both, or neither",
+                    hint="set `recompute` too",
+                )
+            )
         self.knobs = knobs
+        self._offload: Offload | None = None
+        if knobs.offload:
+            self._offload = offload_to_host(self.model.embed.weight.device)
 
     def prepare(self, batch: ScoredBatch, recorder: Recorder) -> PreparedBatch:
         """Run the passes that come before training, each in its own top-level span."""
@@ -254,17 +269,18 @@ class Trainer:
         for micro in micros:
             with recorder.span(Role.TRAINER, "train/plan"):
                 inputs = self._inputs(joined, micro)
-            with recorder.span(Role.TRAINER, "train/forward"):
-                cur_C = self._forward(self.model, inputs, recompute=self.knobs.recompute)
-                loss = self._loss(cur_C, inputs, tokens)
-            with recorder.span(Role.TRAINER, "train/backward"):
-                loss.backward()
+            with activations(self.knobs.recompute, self._offload) as recompute:
+                with recorder.span(Role.TRAINER, "train/forward"):
+                    cur_C = self._forward(self.model, inputs, recompute=recompute)
+                    loss = self._loss(cur_C, inputs, tokens)
+                with recorder.span(Role.TRAINER, "train/backward"):
+                    loss.backward()
             total += loss.detach()
             if cur_BT is not None:
                 cur_BT.view(-1)[inputs.flat_C] = cur_C.detach()
         return float(total)
 
-    def _forward(self, model: Transformer, inputs: MicroInputs, *, recompute: bool = False) -> Tensor:
+    def _forward(self, model: Transformer, inputs: MicroInputs, *, recompute: bool | OffloadStep = False) -> Tensor:
         """Return float32 [C] log-probs of the completion tokens under the sampling temperature."""
         context = replace(inputs.context, moe_dispatch=self.knobs.moe_dispatch)
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.knobs.train_dtype == "bf16"):

@@ -246,7 +246,7 @@ class LateLink:
         late = LateLane()
         self.lanes: Lanes[Work] = Lanes(compute=CallerLane(), store=late, load=late)
 
-    def close(self) -> None:
+    def close(self, *, is_interrupted: bool) -> None:
         """Nothing runs."""
 
 

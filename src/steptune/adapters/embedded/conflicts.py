@@ -42,3 +42,5 @@ def _wasteful(job: JobSpec, knobs: EngineKnobs) -> Iterator[str]:
     concurrency = knobs.rollout_concurrency
     if concurrency is not None and concurrency >= job.algorithm.rollouts_per_step:
         yield "rollout_concurrency of the whole batch or more is the same as none"
+    if knobs.offload:
+        yield "offload frees nothing where the device's memory is the host's"

@@ -6,7 +6,7 @@ the arithmetic vocabulary's logits are smaller than one layer's activations. It 
 
 from steptune.core.job import JobSpec
 from steptune.core.knob import Effect, KnobSpec, KnobValue, Restart
-from steptune.core.model import MoEModel
+from steptune.core.model import ExpertFields
 from steptune.core.phase import Role
 
 MICRO_BATCH_TOKENS = (1024, 4096, 8192)
@@ -25,7 +25,7 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
     rows = job.algorithm.rollouts_per_step
     waves: tuple[KnobValue, ...] = (None, max(1, rows // 4))
     passes: tuple[KnobValue, ...] = (None,) if job.algorithm.num_updates == 1 else (2048, 8192)
-    dispatches: tuple[KnobValue, ...] = DISPATCHES if isinstance(job.model, MoEModel) else ("grouped",)
+    dispatches: tuple[KnobValue, ...] = DISPATCHES if isinstance(job.model, ExpertFields) else ("grouped",)
     rollout, trainer, controller = Role.ROLLOUT, Role.TRAINER, Role.CONTROLLER
     none, precision, staleness = Effect.NONE, Effect.PRECISION, Effect.STALENESS
     return (
@@ -40,6 +40,7 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
         _knob("micro_batch_tokens", trainer, MICRO_BATCH_TOKENS, none, "positions per micro-batch"),
         _knob("moe_dispatch", trainer, dispatches, none, "how tokens reach their experts"),
         _knob("recompute", trainer, (True, False), none, "recompute activations in backward"),
+        _knob("offload", trainer, (False,), none, "inputs of recomputed layers wait in the host's memory"),
         _knob(
             "head_tile_tokens", trainer, (None,), none, "completion positions whose logits exist at once (None: all)"
         ),

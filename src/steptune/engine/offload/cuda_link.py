@@ -9,6 +9,7 @@ Lanes are streams and marks are events, so the schedule is the one that the simu
   that redundant in a step that ends; an exception in between could otherwise hand the memory on too early.
 """
 
+from collections.abc import Callable
 from typing import Final, final
 
 import torch
@@ -88,18 +89,20 @@ class PinnedPlace:
 class CudaLink:
     """Two side streams of one device and its pool of pinned places; one object for all steps."""
 
-    clock: Final = None
-    """The host's clock sees enqueueing, not copying, so copies and layers are not timed here."""
-
     def __init__(self, device: torch.device) -> None:
+        self.clock: Final[Callable[[], float] | None] = None  # the host's clock sees enqueueing, not copying
         self.slow: Final = Pool(_pinned_place)
         self._store, self._load = SideStreamLane(device), SideStreamLane(device)
         self.lanes: Final[Lanes[Work]] = Lanes(compute=CurrentStreamLane(device), store=self._store, load=self._load)
 
-    def close(self) -> None:
-        """Wait until no copy runs any more: places that come back may then be written."""
-        self._store.synchronize()
-        self._load.synchronize()
+    def close(self, *, is_interrupted: bool) -> None:
+        """Wait for the copies of graphs that were given up: their places may then be written.
+
+        A graph that ended had every copy waited for by a layer, on the device: the host need not wait at all.
+        """
+        if is_interrupted:
+            self._store.synchronize()
+            self._load.synchronize()
 
 
 def _pinned_place(num_bytes: int) -> Place:

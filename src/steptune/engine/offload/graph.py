@@ -37,8 +37,8 @@ class Link(Protocol):
         """Seconds, as seen by whoever runs a copy; None where that is not the host."""
         ...
 
-    def close(self) -> None:
-        """End every copy; no thread is left behind."""
+    def close(self, *, is_interrupted: bool) -> None:
+        """Leave no thread behind; where ``is_interrupted``, no copy that nobody has waited for either."""
         ...
 
 

@@ -26,6 +26,6 @@ class HostLink:
         self._copier: Final = ThreadLane(COPIER)
         self.lanes: Final[Lanes[Work]] = Lanes(compute=CallerLane(), store=self._copier, load=self._copier)
 
-    def close(self) -> None:
+    def close(self, *, is_interrupted: bool) -> None:
         """Finish the copies that are queued and end the thread; errors of copies nobody waits for are dropped."""
         self._copier.close()

@@ -2,7 +2,7 @@
 
 ::
 
-    offload = Offload(make_link)
+    offload = Offload(make_link, is_unified=...)    # see `devices.py` for the two there are
     with offload.step() as step:             # starts no thread yet
         hidden = model.hidden(..., recompute=step)   # decides, copies inputs away while the layers run
         loss(hidden).backward()              # copies them back ahead of their use
@@ -120,12 +120,22 @@ class OffloadStep:
     def close(self) -> None:
         """End the link, then give back what graphs still hold (a backward that failed or never came)."""
         if self._link is not None:
-            self._link.close()
+            self._link.close(is_interrupted=not all(graph.is_over for graph in self._graphs))
         for graph in self._graphs:
             if graph.is_over:
                 self._offload.learn(graph)
             graph.give_up()
         self._link, self._graphs = None, []
+
+
+@contextmanager
+def activations(recompute: bool, offload: Offload | None) -> "Generator[bool | OffloadStep]":
+    """Yield what `Transformer.hidden` is given as ``recompute`` in one micro-batch: forward and backward run inside."""
+    if offload is None:
+        yield recompute
+    else:
+        with offload.step() as step:
+            yield step
 
 
 def block_runner(recompute: "bool | OffloadStep", num_layers: int, x: Tensor) -> RunBlock:
