@@ -119,3 +119,14 @@ def test_utilisation_in_percent_and_flops_are_read(tmp_path: Path) -> None:
     assert mfu is not None
     assert flops is not None
     assert (mfu.finite(), flops.finite()) == ([pytest.approx(0.156)], [1234.5])
+
+
+@pytest.mark.parametrize("bullet", ["• ", "- ", "* ", ""])
+def test_a_list_of_timers_is_read_whatever_bullet_it_has_kept(bullet: str, tmp_path: Path) -> None:
+    lines = ("Total step time: 160.00s", "generation: 88.00s (55.0%)", "policy_training: 40.00s (25.0%)")
+    log = tmp_path / "post.txt"
+    log.write_text("Timing:\n" + "".join(f"  {bullet}{line}\n" for line in lines))
+    profile = profile_at([log])
+    assert (profile.framework, profile.step_time.value) == ("nemo_rl", 160.0)
+    assert seconds(profile, Role.ROLLOUT, "rollout", BUSY) == 88.0
+    assert seconds(profile, Role.TRAINER, "train", BUSY) == 40.0

@@ -146,3 +146,14 @@ def test_the_clock_of_a_metrics_file_gives_step_times(tmp_path: Path) -> None:
     assert paste.profile is not None
     assert paste.profile.step_time.value == 120.0
     assert not paste.settings
+
+
+def test_a_loss_that_is_no_number_is_still_a_record(tmp_path: Path) -> None:
+    path = tmp_path / "post.txt"
+    path.write_text(
+        " 2%|1 | 19/860 [01:30<1:07:22, 4.81s/it]{'loss': nan, 'reward': -0.31, 'learning_rate': 9.8e-06}\n"
+    )
+    paste = read_paste([path])
+    assert paste.framework == "trl"
+    assert paste.profile is not None
+    assert paste.profile.health.has_nan

@@ -26,7 +26,11 @@ ROW = FrameworkReader(
     wanted=("•".encode(), b"= Step ", b"Results:", b"/sec"),
     wanted_at_edges=(
         b"step time",
-        b"exposed_generation",
+        b"generation",
+        b"_prep:",
+        b"_calculation:",
+        b"data_processing:",
+        b"buffer_sampling:",
         b"policy_training",
         b"logprob",
         b"weight_sync",

@@ -18,8 +18,15 @@ from steptune.readers.values import parse_number
 
 _BANNER = re.compile(r"=+ Step (\d{1,12})/\d+ =+")
 _RESULTS = re.compile(r"(?:^|\W)Training Results:\s*$")
+_TOTAL = re.compile(r"(?:^|•)[\s*-]*Total step time:\s+\d[\d.]*s(?=[\s*]*$)")
+_BARE = re.compile(
+    r"^\s*(?P<key>Total step time|[a-z_]+(?:/[a-z_]+)?):\s+(?P<value>\d+\.\d+)(?P<unit>s)"
+    r"(?:\s+\((?P<percent>[\d.]+)%\))?\s*$"
+)
+"""A timer whose bullet was lost when it was copied."""
+
 _BULLET = re.compile(
-    r"^(?:[^•]*•|\s*-)\s+(?P<key>[^:]+):\s+(?P<value>[^\s()%]+?)(?P<unit>s| steps|%| TFLOPS)?"
+    r"^(?:[^•]*•|\s*[-*])\s+(?P<key>[^:]+):\s+(?P<value>[^\s()%]+?)(?P<unit>s| steps|%| TFLOPS)?"
     r"(?:\s+\((?:(?P<percent>[\d.]+)%|[\d.]+ TFLOPS per rank)\))?\s*$"
 )
 _HALF_CENT_S = 0.005
@@ -33,7 +40,7 @@ _PERCENT = 100.0
 
 def is_mark(text: str) -> bool:
     """Whether only NeMo RL prints such a line."""
-    return "• Total step time:" in text or _RESULTS.search(text) is not None
+    return _TOTAL.search(text) is not None or _RESULTS.search(text) is not None
 
 
 def read_steps(raw_lines: Iterable[NumberedLine], path: str) -> Iterator[StepRecord]:
@@ -54,7 +61,7 @@ class _Reader:
 
     def feed(self, line: Line) -> Iterator[StepRecord]:
         """Take one line; yield the step it ends."""
-        banner, bullet = _BANNER.search(line.text), _BULLET.match(line.text)
+        banner, bullet = _BANNER.search(line.text), _BULLET.match(line.text) or _BARE.match(line.text)
         if banner:
             yield from self._turn_to(int(banner[1]))
         elif _RESULTS.search(line.text) and self.step.holds(STEP_KEY):

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from steptune.readers.formats.run_bar import RUN_BAR_KEY
 from steptune.readers.reading import Gauge
 
 STEP_KEY = "timing/step"
@@ -9,6 +10,7 @@ PREFIX = "timing/"
 
 SERIES: Mapping[str, Gauge] = {
     STEP_KEY: Gauge(name="step_time"),
+    RUN_BAR_KEY: Gauge(name="step_time", is_derived=True),
     "reward/avg_raw_reward": Gauge(name="reward"),
     "reward/avg_final_rewards": Gauge(name="reward"),
     "loss/avg_final_rewards": Gauge(name="reward"),

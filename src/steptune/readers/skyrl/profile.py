@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from steptune.core.phase import Phase, Role, SpanKind
 from steptune.readers.facts import JobFacts
 from steptune.readers.formats.mean_step import MeanStep, WorkKeys, read_mean_step
+from steptune.readers.formats.run_bar import whole_step_reading
 from steptune.readers.reading import LogReading
 from steptune.readers.skyrl.keys import PREFIX, SERIES, STEP_KEY
 from steptune.readers.step import StepRecord
@@ -79,7 +80,10 @@ def to_reading(records: Sequence[StepRecord], facts: JobFacts) -> LogReading | N
         known=("timing/run_training",),
         notes=(_ASYNC_NOTE,) if is_async else (_GENERATE_NOTE,) if _GENERATE.key in keys else (),
     )
-    return read_mean_step(records, facts, meaning)
+    reading = read_mean_step(records, facts, meaning)
+    if reading is not None and (reading.profile is not None or reading.phases):
+        return reading
+    return whole_step_reading(records, facts, "skyrl") or reading
 
 
 def _train_timers(keys: set[str]) -> tuple[Timer, ...]:

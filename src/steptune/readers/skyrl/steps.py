@@ -17,6 +17,7 @@ from typing import final
 from steptune.readers.formats.by_step import add
 from steptune.readers.formats.dict_repr import DictText, read_pairs
 from steptune.readers.formats.durations import parse_duration_s
+from steptune.readers.formats.run_bar import RunBar
 from steptune.readers.formats.tables import table_cells
 from steptune.readers.lines import Line, NumberedLine, clean_lines
 from steptune.readers.skyrl.keys import PREFIX, STEP_KEY
@@ -64,6 +65,9 @@ PHASES = (
 )
 """Timers by name: what a Markdown table may list."""
 
+_BAR_LABELS = ("Training Step Progress", "Training Batches Processed")
+"""What the bar over the steps is called, today and until 2025."""
+
 _ROUNDING_S = 0.011
 """loguru prints two decimals, the tracker four: equal step times differ by no more."""
 
@@ -92,14 +96,19 @@ class _Reader:
     told: StepBuilder | None = None
     """The dict or table in progress."""
     number: int | None = None
+    bar: RunBar = field(init=False)
+    has_timers: bool = False
+    """Whether any phase or step was timed."""
     failed_at: int | None = None
     """Line of the last failure, moved on by the timers that it passes."""
 
     def __post_init__(self) -> None:
         self.spoken = StepBuilder(path=self.path)
+        self.bar = RunBar(path=self.path, labels=_BAR_LABELS)
 
     def feed(self, line: Line) -> Iterator[StepRecord]:
         """Take one row; yield the steps it closes."""
+        self.bar.take(line)
         if _FAILURE.search(line.text):
             self._fail(line.number)
         if head := _STEP_HEAD.search(line.text):
@@ -123,12 +132,15 @@ class _Reader:
             yield self._built(self.finished)
         if not self.spoken.is_empty():
             yield self.spoken.build(is_cut=True)
+        if not self.has_timers:
+            yield from self.bar.end()
 
     def _hear(self, name: str, text: str, line: Line) -> Iterator[StepRecord]:
         yield from self._close_told()
         value = parse_number(text)
         if value is None:
             return
+        self.has_timers = True
         key = PREFIX + name
         if self.failed_at is not None and line.number - self.failed_at <= _FAILURE_REACH:
             self.failed_at = line.number
@@ -158,6 +170,7 @@ class _Reader:
             yield from self._close_told()
         if self.told is None:
             self.told = StepBuilder(path=self.path)
+        self.has_timers = self.has_timers or any(item.key.startswith(PREFIX) for item in found)
         add(self.told, found)
 
     def _close_told(self) -> Iterator[StepRecord]:

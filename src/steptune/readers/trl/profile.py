@@ -20,6 +20,7 @@ from steptune.core.phase import Phase, Role
 from steptune.readers.average import MIN_STEPS_KEPT, WARMUP_STEPS
 from steptune.readers.facts import JobFacts
 from steptune.readers.formats.mean_step import MeanStep, WorkKeys, read_mean_step
+from steptune.readers.formats.run_bar import MAX_RATE_RATIO, as_mean_of
 from steptune.readers.reading import LogReading
 from steptune.readers.step import StepRecord
 from steptune.readers.timers import Timer
@@ -36,10 +37,6 @@ _RUN_NOTE = "step time is the mean since the run began, loading and warm-up incl
 
 MIN_RUN_STEPS = WARMUP_STEPS + MIN_STEPS_KEPT
 """Steps that a mean since the beginning must be of: fewer are warm-up for the most part."""
-
-MAX_RATE_RATIO = 2.0
-"""Largest quotient of a bar's rate and its mean since the beginning at which the mean is believed: the bar of a resumed
-run begins in the middle, and long and short steps in turn move the rate. Prior."""
 
 _STEP_NOTE = (
     "TRL's `step_time` leaves out optimizer step, data loading and checkpoints; with steps_per_generation above "
@@ -135,11 +132,14 @@ def _run_so_far(records: Sequence[StepRecord], facts: JobFacts) -> LogReading | 
         series=SERIES,
         work=_WORK,
     )
-    return read_mean_step([last], facts, meaning)
+    return as_mean_of(read_mean_step([last], facts, meaning), last.number)
 
 
 def _mean_key(record: StepRecord) -> str | None:
-    """Return the key of the mean since the run began, as the log states it or as its bar's clock and rate agree on."""
+    """Return the key of the mean since the run began, as the log states it or as its bar's clock and rate agree on.
+
+    They do not where a run was resumed, or where long and short steps in turn move the rate.
+    """
     if record.value(MEAN_STEP_KEY) is not None:
         return MEAN_STEP_KEY
     rate_s, mean_s = record.value(BAR_KEY), record.value(SINCE_START_KEY)

@@ -31,7 +31,7 @@ _PAIR_PART = re.compile(r"['\"]\s*:|^\s*[\w.+-]*['\"]?\s*[,}]|^\s*[\d.eE+-]+\s*$
 
 _MARK = re.compile(
     r"Step\s*[\t|]\s*Training Loss\s*[\t|].*reward"
-    r"|\{(?P<q>['\"])loss(?P=q): ['\"]?[-+\d.e]+['\"]?, (?P=q)(?:grad_nor|reward)"
+    r"|\{(?P<q>['\"])loss(?P=q): ['\"]?(?:[-+\d.e]+|nan|inf)['\"]?, (?P=q)(?:grad_nor|reward)"
     r"|(?P<w>['\"])(?:completions/(?:mean_length|clipped_ratio)|reward_std)(?P=w): "
 )
 _DEEPSPEED = re.compile(r"time \(ms\)(?= \| fwd: )")

@@ -11,6 +11,7 @@ from steptune.core.profile import Health, PhaseTime, Profile, RoleProfile, Summa
 from steptune.core.units import BYTES_PER_GIB
 from steptune.readers.average import KeptSteps, keep_steps
 from steptune.readers.facts import JobFacts
+from steptune.readers.formats.run_bar import whole_step_reading
 from steptune.readers.missing import with_missing
 from steptune.readers.plausibility import notes_on, without_impossible_timers
 from steptune.readers.reading import LogReading
@@ -50,7 +51,8 @@ def to_reading(records: Sequence[StepRecord], facts: JobFacts) -> LogReading | N
     step_note = "" if cycle is None else f"one parameter-sync cycle of {cycle} trainer steps"
     kept = keep_steps(possible, step_key=STEP_KEY, timer_keys=[t.key for t in timers], step_note=step_note)
     if kept is None:
-        return untimed_reading(records, untimed_timers(schedule))
+        reading = untimed_reading(records, untimed_timers(schedule))
+        return reading if reading and reading.phases else whole_step_reading(records, facts, "verl") or reading
     settings = dict(facts.settings) | ({} if cycle is None else {_CYCLE_KEY: cycle})
     profile = with_missing(_profile(kept, facts, schedule).model_copy(update={"settings": settings}))
     known = [*UNREMARKABLE_KEYS, *(timer.key for timer in timers)]

@@ -2,6 +2,7 @@
 
 import re
 
+from steptune.readers.formats.run_bar import RUN_BAR_KEY
 from steptune.readers.reading import FrameworkReader, Gauge
 from steptune.readers.verl.profile import to_reading
 from steptune.readers.verl.steps import is_mark, read_steps
@@ -66,8 +67,10 @@ ROW = FrameworkReader(
         "prompt_length/mean": Gauge(name="prompt_mean"),
         "perf/total_num_tokens": Gauge(name="tokens"),
         "perf/throughput": Gauge(name="tokens_per_device_s"),
+        RUN_BAR_KEY: Gauge(name="step_time", is_derived=True),
         "perf/mfu/actor": Gauge(name="mfu"),
         "perf/mfu_actor": Gauge(name="mfu"),
+        "mfu/actor": Gauge(name="mfu"),
         "actor/grad_norm": Gauge(name="grad_norm"),
         "actor/pg_loss": Gauge(name="loss"),
         "actor/kl_loss": Gauge(name="kl_ref"),

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import final
 
+from steptune.readers.formats.run_bar import RunBar
 from steptune.readers.lines import MIN_WRAP_COLUMNS, Line, NumberedLine, clean_lines
 from steptune.readers.step import Dropped, Reading, StepBuilder, StepRecord
 from steptune.readers.values import parse_number
@@ -48,6 +49,9 @@ _KEY_HEAD = re.compile(r"[a-z_]+/[\w@./-]*:?")
 
 _KEY_START = re.compile(r"[a-z_]{1,24}")
 """The start of a key's first part at the end of a row that holds other metrics."""
+
+_BAR_LABELS = ("Training Progress", "Running step")
+"""What the bar over the steps is called by verl and by EasyR1."""
 
 _ENOUGH_INSIDE = 2
 """Whole metrics inside a line from which on it is one of verl's although it begins inside a key."""
@@ -105,12 +109,14 @@ class _Reader:
     tree: TreeLines | None = None
     edge: ScreenEdge = field(default_factory=ScreenEdge)
     spoken: SpokenTimers = field(init=False)
+    bar: RunBar = field(init=False)
     has_timers: bool = False
     """Whether a line of metrics timed anything."""
 
     def __post_init__(self) -> None:
         self.step = StepBuilder(path=self.path)
         self.spoken = SpokenTimers(path=self.path)
+        self.bar = RunBar(path=self.path, labels=_BAR_LABELS)
 
     def feed(self, line: Line) -> Iterator[StepRecord]:
         """Take one row; yield the step it ends."""
@@ -119,6 +125,7 @@ class _Reader:
             yield from self._take([] if metric is None else [metric])
             return
         self.tree = None
+        self.bar.take(line)
         start = _STEP.search(line.text) if "step:" in line.text else None
         if start is not None:
             yield from self._close_line()
@@ -144,7 +151,8 @@ class _Reader:
         if not self.step.is_empty():
             yield self.step.build()
         if not self.has_timers:
-            yield from self.spoken.end()
+            spoken = list(self.spoken.end())
+            yield from spoken or self.bar.end()
 
     def _turn_to(self, number: int) -> Iterator[StepRecord]:
         if self.step.number == number:
