@@ -47,3 +47,17 @@ def test_gradients_that_blow_up_are_told_from_clean_and_from_wavering_starts() -
 )
 def test_small_levels_spikes_levels_and_falls_are_no_blow_up(name: str, values: list[float]) -> None:
     assert blow_up(series(name, *values)) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "fires"),
+    [
+        ("kl_ref", (2.0e6,), True),
+        ("kl_ref", (0.01, 0.02, 3.0e6, 0.02, 0.03), False),  # one wild step
+        ("kl_ref", (40.0, 50.0), False),  # summed over an answer, as older PPO trainers print it
+        ("grad_norm", (3.0e9, 2.0e9), True),
+        ("grad_norm", (900.0, 1200.0), False),
+    ],
+)
+def test_a_level_beyond_any_run_needs_no_trend(name: str, values: tuple[float, ...], fires: bool) -> None:
+    assert (blow_up(series(name, *values)) is not None) is fires

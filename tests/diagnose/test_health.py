@@ -68,6 +68,53 @@ def test_many_groups_without_spread_are_waste_and_no_dead_run(
         assert "Dead run" not in found.title
 
 
+@pytest.mark.parametrize(
+    ("key", "norms", "spreads", "fires"),
+    [
+        ("grad_norm", (0.0,), (0.4,), True),
+        ("grad_norm", (0.0, 0.0, 0.0), (0.4, 0.2, 0.3), True),
+        ("grad_norm", (0.0, 0.0, 0.1), (0.4, 0.2, 0.3), False),
+        ("grad_norm", (0.0, 0.0, 0.0), (0.4, 0.0, 0.3), False),  # a flat step has no gradient, rightly
+        ("actor/grad_norm", (0.0, 0.0, 0.0), (0.4, 0.2, 0.3), False),  # three decimals: 0.000 may be 0.0004
+    ],
+)
+def test_a_gradient_of_exactly_0_beside_rewards_that_differ_is_told(
+    key: str, norms: tuple[float, ...], spreads: tuple[float, ...], fires: bool
+) -> None:
+    found = signs(series("grad_norm", *norms, key=key), series("reward_std", *spreads))
+    assert ("no_gradient" in found) is fires
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "fires"),
+    [
+        ("loss", (0.1, math.inf), True),
+        ("kl_ref", (math.inf, 0.1), True),
+        ("grad_norm", (math.inf, 0.1), False),  # scaled fp16 skips the step
+        ("completion_mean", (math.inf, 0.1), False),
+    ],
+)
+def test_an_infinite_loss_breaks_a_run_and_a_skipped_step_does_not(
+    name: str, values: tuple[float, ...], fires: bool
+) -> None:
+    found = signs(series(name, *values)).get("nan")
+    assert (found is not None) is fires
+    if found is not None:
+        assert found.title.startswith("Infinite values")
+
+
+def test_one_low_entropy_is_a_note_and_no_collapse() -> None:
+    once = signs(series("entropy", 0.004))["entropy_collapse"]
+    assert once.severity is Severity.INFO
+    assert "one step that is here" in once.title
+    assert signs(series("entropy", 0.004, 0.003, 0.004))["entropy_collapse"].severity is Severity.WARNING
+
+
+def test_the_share_of_cut_answers_of_one_step_is_said_to_be_of_one() -> None:
+    assert "in the one step that is here" in signs(series("clipped_frac", 0.6))["truncation"].title
+    assert "one step" not in signs(series("clipped_frac", 0.6, 0.6))["truncation"].title
+
+
 def test_one_dead_step_is_not_called_a_dead_run() -> None:
     assert signs(series("zero_std_frac", 1.0))["dead_reward"].severity is Severity.WARNING
     assert signs(series("zero_std_frac", 1.0, 1.0))["dead_reward"].severity is Severity.FAULT
@@ -112,7 +159,7 @@ def test_vanished_entropy_with_exploding_answers_is_a_collapse() -> None:
     now = signs(series("entropy", 0.002, 0.001, 0.001, 0.001), longer)["entropy_collapse"]
     assert now.severity is Severity.FAULT
     assert "entropy_collapse" not in both or both["entropy_collapse"].severity is Severity.FAULT
-    assert signs(series("entropy", 0.002, 0.001))["entropy_collapse"].severity is Severity.WARNING
+    assert signs(series("entropy", 0.002, 0.001, 0.001))["entropy_collapse"].severity is Severity.WARNING
 
 
 @pytest.mark.parametrize("value", [0.0, 0.0967, 0.323])

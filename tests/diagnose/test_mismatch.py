@@ -62,6 +62,20 @@ def test_a_clip_range_below_noise() -> None:
     assert found(paste(settings=settings(loss_fn__ratio_clip_min=0))) == {}
 
 
+def test_a_clip_range_of_whole_answers_may_be_tight() -> None:
+    keys = {"loss_fn__ratio_clip_min": 3e-4, "loss_fn__sequence_level_importance_ratios": True}
+    tight = found(paste(framework="nemo_rl", settings=settings(**keys)))["tight_clip"]
+    assert tight.severity is Severity.INFO
+    assert "usual for ratios of whole answers" in tight.title
+
+
+def test_a_level_from_one_step_is_said_to_be_of_one() -> None:
+    once = found(paste(series=(series("mismatch_k3", 0.9),)))["high"]
+    assert "one step only" in once.evidence[0].text
+    twice = found(paste(series=(series("mismatch_k3", 0.9, 0.9),)))["high"]
+    assert "median of the last 2 steps" in twice.evidence[0].text
+
+
 def test_a_low_ratio_under_truncated_sampling_is_the_kept_mass() -> None:
     given = paste(series=(series("is_ratio_mean", 0.896),), settings=settings(actor_rollout_ref__rollout__top_p=0.8))
     signs = found(given)

@@ -76,9 +76,9 @@ REFUSALS = [
     ),
     ("AssertionError: 25 is not divisible by 4", "any/refused_division", "25"),
     (
-        "RuntimeError: world_size (8) is not divisible by expert_tensor_model_pipeline_parallel size (16)",
+        "RuntimeError: world_size (24) is not divisible by expert_tensor_model_pipeline_parallel size (32)",
         "any/refused_world_size",
-        "expert_tensor_model_pipeline_parallel size 16",
+        "expert_tensor_model_pipeline_parallel size 32",
     ),
     (
         "AssertionError: global batch size (64) is not divisible by micro batch size (1) times data parallel size (3)",
@@ -87,9 +87,9 @@ REFUSALS = [
     ),
     (
         "AssertionError: Check batch related parameters. train_batch_size is not equal to micro_batch_per_gpu * "
-        "gradient_acc_step * world_size 256 != 2 * 18 * 7",
+        "gradient_acc_step * world_size 100 != 3 * 4 * 8",
         "any/refused_deepspeed_batch",
-        "252 and 259",
+        "96 and 104",
     ),
     (
         "ValueError: max_num_batched_tokens (4096) is smaller than max_model_len (4608). This effectively limits",
@@ -132,10 +132,21 @@ REFUSALS = [
         "`--foo`",
     ),
     (
-        "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=131, OpType=_ALLGATHER_BASE, "
-        "NumelIn=8, NumelOut=24, Timeout(ms)=1800000) ran for 1800022 milliseconds before timing out.",
+        "torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /broadcast_from/0/4",
+        "any/rendezvous_timeout",
+        "wait timeout after 300000ms",
+    ),
+    (
+        "torch.distributed.DistNetworkError: The client socket has timed out after 300000ms while trying to connect to "
+        "(10.0.0.1, 51216).",
+        "any/rendezvous_timeout",
+        "(10.0.0.1, 51216)",
+    ),
+    (
+        "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, OpType=BROADCAST, "
+        "NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600013 milliseconds before timing out.",
         "any/collective_timeout",
-        "_ALLGATHER_BASE was not finished after 1800022 ms",
+        "BROADCAST was not finished after 600013 ms",
     ),
 ]
 

@@ -25,7 +25,10 @@ def truncation(job: Job) -> Finding | None:
     facts = [_fact(series, cut), *_range(series)] + (
         [Evidence(text=setting_text(limit), origin=limit.origin)] if limit else []
     )
-    title = f"{_percent(cut)} of the answers are cut at the length limit: fix this first, cut answers cannot be right"
+    here = " in the one step that is here" if len(series.finite()) == 1 else ""
+    title = (
+        f"{_percent(cut)} of the answers{here} are cut at the length limit: fix this first, cut answers cannot be right"
+    )
     return health_finding("truncation", title, tuple(facts), severity)
 
 

@@ -8,7 +8,7 @@ import statistics
 
 from steptune.core.finding import Evidence, Finding, Severity
 from steptune.diagnose.job import Job, origin_of
-from steptune.diagnose.vitals import health_finding, whole_steps
+from steptune.diagnose.vitals import RECENT, health_finding, recent_median, whole_steps
 from steptune.stats.trend import rises
 
 RISE_RATIO = 10.0
@@ -28,6 +28,32 @@ FAR = {
 the usual clip of a gradient norm (the default of verl, NeMo RL, TRL and slime). Prior."""
 
 
+ABSURD = {
+    "kl_ref": (
+        1e4,
+        "no trained policy is that far; as a rule the log-probs compared do not belong together (model, mask)",
+    ),
+    "grad_norm": (
+        1e6,
+        "a million times the usual clip and more: look for single tokens with wild ratios and at the scale of the loss",
+    ),
+}
+"""Levels that need no trend: 1 nat a token is far already (see `FAR`), and 1 is the usual clip of a norm. Prior."""
+
+
+def absurd_level(job: Job) -> Finding | None:
+    """Find a divergence from the reference or a gradient norm that stands at an impossible level."""
+    for name, (level, meaning) in ABSURD.items():
+        series = job.series(name)
+        if series is not None and (now := recent_median(series)) >= level:
+            num = len(series.finite()[-RECENT:])
+            where = "in the one step that is here" if num == 1 else f"as the median of {num} steps"
+            fact = Evidence(text=f"{series.key} {series.finite()[-1]:.4g}", origin=origin_of(series))
+            title = f"`{series.key}` is {now:.3g} {where}: {meaning}; fix this first"
+            return health_finding("divergence", title, (fact,), Severity.WARNING)
+    return None
+
+
 def divergence(job: Job) -> Finding | None:
     """Find a divergence from the reference, or a gradient norm, that rises tenfold or more to a large level."""
     facts: list[Evidence] = []
@@ -41,7 +67,7 @@ def divergence(job: Job) -> Finding | None:
         titles.append(f"`{series.key}` rises from {first:.3g} to {last:.3g} (at most {max(values):.4g}): {meaning}")
         facts.append(Evidence(text=f"{series.key} {values[-1]:.4g}, n={len(values)} steps", origin=origin_of(series)))
     if not titles:
-        return None
+        return absurd_level(job)
     return health_finding("divergence", f"{'; '.join(titles)}; fix this first", tuple(facts), Severity.WARNING)
 
 

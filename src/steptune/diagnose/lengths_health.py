@@ -8,6 +8,9 @@ from steptune.stats.trend import rises
 COLLAPSED_NAT = 0.01
 """Entropy per token below which a policy repeats itself; 0.001 was printed by one that did (V15). Prior."""
 
+STATE_STEPS = 3
+"""Steps from which a low entropy is a state of the run and no accident of one batch."""
+
 GROWN_RATIO = 1.5
 """Last third / first third of the mean length from which it is worth a word. Prior."""
 
@@ -24,6 +27,11 @@ def entropy_collapse(job: Job) -> Finding | None:
             f"Collapse: entropy {now:.2g} nat while answers grew {longer:.1f} times as long; stop and fix this first"
         )
         return health_finding("entropy_collapse", title, facts, Severity.FAULT)
+    num_steps = len(whole_steps(entropy))
+    if num_steps < STATE_STEPS:
+        here = "one step that is" if num_steps == 1 else f"{num_steps} steps that are"
+        title = f"Entropy is {now:.2g} nat in the {here} here: a policy that stays there hardly explores"
+        return health_finding("entropy_collapse", title, facts, Severity.INFO)
     title = f"Entropy is down to {now:.2g} nat: the policy hardly explores"
     return health_finding("entropy_collapse", title, facts, Severity.WARNING)
 

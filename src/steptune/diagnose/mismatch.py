@@ -8,7 +8,7 @@ from steptune.core.finding import Evidence, Finding, FindingKind, Severity
 from steptune.core.paste import Series
 from steptune.diagnose.job import Job, origin_of
 from steptune.diagnose.mismatch_settings import sampling_params, tight_clip, unproven_hardware
-from steptune.diagnose.vitals import growth, recent_median, whole_steps
+from steptune.diagnose.vitals import RECENT, growth, recent_median, whole_steps
 from steptune.published.mismatch_scales import MismatchScale, mismatch_scales
 from steptune.stats.trend import rises
 
@@ -39,7 +39,7 @@ def _judge(job: Job, scale: MismatchScale, *, has_reason: bool) -> Finding | Non
     level = recent_median(series)
     value = abs(level) if scale.metric == "mismatch_k1" else level
     facts = (
-        Evidence(text=f"{series.key} {level:.4g} (median of the last steps)", origin=origin_of(series)),
+        Evidence(text=f"{series.key} {level:.4g} ({_over(series)})", origin=origin_of(series)),
         Evidence(text=f"healthy: {scale.healthy}; suspicious from {scale.suspicious:g}, broken from {scale.broken:g}"),
         Evidence(text=f"scale: {scale.source}"),
     )
@@ -52,6 +52,12 @@ def _judge(job: Job, scale: MismatchScale, *, has_reason: bool) -> Finding | Non
         title = f"The mismatch grows: `{series.key}` is still {level:.4g}, but {grown:.1f} times what it was at first"
         return _finding("growing", title, facts, Severity.WARNING)
     return None
+
+
+def _over(series: Series) -> str:
+    """Over how many steps a level is the median."""
+    num_steps = len(series.finite()[-RECENT:])
+    return "one step only" if num_steps == 1 else f"median of the last {num_steps} steps"
 
 
 def _grown(series: Series, scale: MismatchScale) -> float | None:

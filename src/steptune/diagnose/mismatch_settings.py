@@ -1,7 +1,7 @@
 """Settings under which a mismatch metric means something else than usual."""
 
 from steptune.core.finding import Evidence, Finding, FindingKind, Severity
-from steptune.core.paste import Setting
+from steptune.core.paste import Setting, SettingValue
 from steptune.diagnose.job import Job, mean_of, origin_of, plain_number, setting_text
 from steptune.hardware.devices import find_device
 
@@ -11,6 +11,16 @@ rounding moves is clipped. Sequence-level methods use 3e-4."""
 
 NEW_FAMILIES = ("blackwell", "ascend", "cdna3", "cdna4")
 """Families for which the public mismatch scales, measured on Hopper and Ampere, are not a baseline."""
+
+_SEQUENCE_LEVEL: dict[str, tuple[SettingValue, ...]] = {
+    "loss_fn.sequence_level_importance_ratios": (True,),
+    "importance_sampling_level": ("sequence", "sequence_token"),
+    "actor_rollout_ref.actor.policy_loss.loss_mode": ("gspo",),
+    "advantage_estimator": ("gspo",),
+    "trainer.algorithm.policy_loss_type": ("gspo",),
+    "actor.importance_sampling_level": ("sequence",),
+}
+"""Settings, in normal form, that choose ratios of whole answers: NeMo RL, TRL, verl, slime, SkyRL, AReaL."""
 
 _CORRECTIONS = ("loss_fn.use_importance_sampling_correction",)
 
@@ -22,12 +32,24 @@ def tight_clip(job: Job) -> Finding | None:
     if not tight:
         return None
     said = " and ".join(f"{value:g}" for _, value in tight)
-    title = (
-        f"A clip range of {said} is below numeric noise (about 0.01 nat a token): "
-        f"the mismatch that is still harmless shrinks with it"
-    )
-    facts = tuple(Evidence(text=setting_text(s), origin=s.origin) for s, _ in tight)
-    return _finding("tight_clip", title, facts, Severity.WARNING)
+    per_sequence = _sequence_level(job)
+    title = f"A clip range of {said} is below numeric noise (about 0.01 nat a token): "
+    if per_sequence is None:
+        title += "the mismatch that is still harmless shrinks with it"
+    else:
+        title += "usual for ratios of whole answers, over which the noise averages, but a mean shift of it is clipped"
+    settings = [s for s, _ in tight] + ([per_sequence] if per_sequence else [])
+    facts = tuple(Evidence(text=setting_text(s), origin=s.origin) for s in settings)
+    return _finding("tight_clip", title, facts, Severity.INFO if per_sequence else Severity.WARNING)
+
+
+def _sequence_level(job: Job) -> Setting | None:
+    """The setting by which ratios are those of whole answers (GSPO, arXiv 2507.18071, which clips at 3e-4 and 4e-4)."""
+    for key, values in _SEQUENCE_LEVEL.items():
+        setting = job.settings.get(key)
+        if setting is not None and setting.value in values:
+            return setting
+    return None
 
 
 def sampling_params(job: Job) -> Finding | None:
