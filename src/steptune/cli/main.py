@@ -1,9 +1,8 @@
 """Entry point. Parsing knows every flag but imports no command, so `--help` answers at once.
 
 Data goes to stdout, talk to stderr. Exit codes: 0 fine, 1 a problem that is named (an input that cannot be read, a disk
-that is full),
-2 a wrong call, 3 a check that failed: `report --verify` found a mismatch, `diagnose` or `lint` a fault, `compare` that
-B is slower.
+that is full), 2 a wrong call (files of different jobs are one), 3 a check that failed: `report --verify` found a
+mismatch, `diagnose` or `lint` a fault, `compare` that B is slower.
 """
 
 import argparse
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 FILES_HELP = "log, metrics, launch script or config of one job; a folder stands for its files, `-` for standard input"
 """What the commands that answer from files take; none of them sends anything anywhere."""
 
-COMMON_CODES = "1 an input cannot be read or the output not be written, 2 a wrong call"
+COMMON_CODES = "1 an input cannot be read or the output not be written, 2 a wrong call or files of different jobs"
 """Exit codes that they share."""
 
 RUN_CODES = "1 a problem that is named (the job, a limit, the disk), 2 a wrong call, 130 interrupted"
@@ -189,7 +188,8 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
         "--verify", action="store_true", help="check the hash chain and recompute forecasts and decisions"
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
-    parser.epilog = f"exit codes: 0 fine, {COMMON_CODES}, 3 `--verify` found a mismatch"
+    codes = "0 fine, 1 no run folder, or the output cannot be written, 2 a wrong call, 3 `--verify` found a mismatch"
+    parser.epilog = f"exit codes: {codes}"
 
 
 def _add_train(parser: argparse.ArgumentParser) -> None:
