@@ -9,6 +9,8 @@ The surprise: with one update per rollout batch the old log-probs *are* the curr
 separate pass the ratio is exactly 1 and the loss only carries the gradient (as in TRL). The same forward
 gives the gap to the rollout's log-probs for free.
 
+Batches and what is returned live on the host, weights and the loss on the model's device (not run on CUDA yet).
+
 Shape letters: B rows, T completion token, C completion tokens of a micro-batch.
 """
 
@@ -110,6 +112,7 @@ class Trainer:
         """
         assert (reference is not None) == (algorithm.kl_coef > 0), "a KL term and a reference model go together"
         self.model = model
+        self.device = model.embed.weight.device
         self.algorithm = algorithm
         self.reference = reference
         self.pad_id = pad_id
@@ -146,9 +149,9 @@ class Trainer:
                 )
             )
         self.knobs = knobs
-        self._offload: Offload | None = None
+        self.offload: Offload | None = None
         if knobs.offload:
-            self._offload = offload_to_host(self.model.embed.weight.device)
+            self.offload = offload_to_host(self.device)
 
     def prepare(self, batch: ScoredBatch, recorder: Recorder) -> PreparedBatch:
         """Run the passes that come before training, each in its own top-level span."""
@@ -169,11 +172,11 @@ class Trainer:
         ``batch_tokens`` bounds the positions of one forward; ``model`` defaults to the trained one.
         """
         joined = join_rows(batch, self.pad_id)
-        out_BT = torch.zeros(batch.completion_BT.shape)
+        out_BT = torch.zeros(batch.completion_BT.shape, device=self.device)
         for micro in self._plan(batch, token_budget=batch_tokens, num_updates=1).micro_batches:
             inputs = self._inputs(joined, micro)
             out_BT.view(-1)[inputs.flat_C] = self._forward(model or self.model, inputs)
-        return out_BT
+        return out_BT.cpu()
 
     def update(self, prepared: PreparedBatch, *, weights_version: int, recorder: Recorder) -> TrainStats:
         """Train on one batch: `algorithm.num_updates` optimizer steps. The caller books the `train` span.
@@ -188,7 +191,7 @@ class Trainer:
         with recorder.span(Role.TRAINER, "train/plan"):
             plan = self._plan(rollout, token_budget=self.knobs.micro_batch_tokens, num_updates=algorithm.num_updates)
             joined = join_rows(rollout, self.pad_id)
-        cur_BT = torch.zeros(rollout.completion_BT.shape)
+        cur_BT = torch.zeros(rollout.completion_BT.shape, device=self.device)
         losses, grad_norms = list[float](), list[float]()
         for number, micros in enumerate(plan.updates):
             tokens = self._token_tensors(prepared, joined, micros)
@@ -199,7 +202,7 @@ class Trainer:
             loss=sum(losses) / len(losses),
             grad_norms=tuple(grad_norms),
             gap_by_lag=gap_by_lag(
-                cur_BT,
+                cur_BT.cpu(),
                 rollout.logprobs_BT,
                 joined.mask_BT & _rows_mask(plan.updates[0], joined.mask_BT.shape[0])[:, None],
                 rollout.versions_BT,
@@ -236,7 +239,7 @@ class Trainer:
 
     def _inputs(self, joined: JoinedRows, micro: MicroBatch) -> MicroInputs:
         self.num_inputs_built += 1
-        return build_inputs(joined, micro)
+        return build_inputs(joined, micro, self.device)
 
     def _token_tensors(
         self, prepared: PreparedBatch, joined: JoinedRows, micros: Sequence[MicroBatch]
@@ -249,11 +252,11 @@ class Trainer:
             max_completion_len=self.algorithm.max_completion_len,
         )
         return _TokenTensors(
-            weight_BT=weight_BT.float(),
-            advantage_B=batch.advantage_B,
-            rollout_BT=batch.rollout.logprobs_BT,
-            old_BT=prepared.old_logprobs_BT,
-            ref_BT=prepared.ref_logprobs_BT,
+            weight_BT=weight_BT.float().to(self.device),
+            advantage_B=batch.advantage_B.to(self.device),
+            rollout_BT=batch.rollout.logprobs_BT.to(self.device),
+            old_BT=_moved(prepared.old_logprobs_BT, self.device),
+            ref_BT=_moved(prepared.ref_logprobs_BT, self.device),
         )
 
     def _accumulate(
@@ -265,11 +268,11 @@ class Trainer:
         cur_BT: Tensor | None,
     ) -> float:
         """Add up the gradient of one optimizer update; fill ``cur_BT`` with current log-probs if given."""
-        total = torch.zeros(())
+        total = torch.zeros((), device=self.device)
         for micro in micros:
             with recorder.span(Role.TRAINER, "train/plan"):
                 inputs = self._inputs(joined, micro)
-            with activations(self.knobs.recompute, self._offload) as recompute:
+            with activations(self.knobs.recompute, self.offload) as recompute:
                 with recorder.span(Role.TRAINER, "train/forward"):
                     cur_C = self._forward(self.model, inputs, recompute=recompute)
                     loss = self._loss(cur_C, inputs, tokens)
@@ -283,7 +286,7 @@ class Trainer:
     def _forward(self, model: Transformer, inputs: MicroInputs, *, recompute: bool | OffloadStep = False) -> Tensor:
         """Return float32 [C] log-probs of the completion tokens under the sampling temperature."""
         context = replace(inputs.context, moe_dispatch=self.knobs.moe_dispatch)
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.knobs.train_dtype == "bf16"):
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.knobs.train_dtype == "bf16"):
             hidden_ND = model.hidden(inputs.tokens_N, inputs.positions_N, context, recompute=recompute)
             return token_logprobs(
                 model.logits,
@@ -335,3 +338,7 @@ def _rows_mask(micros: Sequence[MicroBatch], num_rows: int) -> Tensor:
     mask_B = torch.zeros(num_rows, dtype=torch.bool)
     mask_B[[row for micro in micros for row in micro.rows]] = True
     return mask_B
+
+
+def _moved(x_BT: Tensor | None, device: torch.device) -> Tensor | None:
+    return None if x_BT is None else x_BT.to(device)

@@ -5,6 +5,7 @@ from pathlib import Path
 import torch
 
 from steptune.engine.offload.cuda_link import CudaLink
+from steptune.engine.offload.decide import MIN_BYTES
 from steptune.engine.offload.host_link import HostLink
 from steptune.engine.offload.places import FilePlaces, MemoryPlace, Place, Pool
 from steptune.engine.offload.step import Offload
@@ -23,10 +24,10 @@ def offload_to_host(device: torch.device) -> Offload:
     return Offload(lambda: link, is_unified=bool(torch.cuda.get_device_properties(device).is_integrated))
 
 
-def offload_to_file(folder: Path, *, depth: int = 1) -> Offload:
+def offload_to_file(folder: Path, *, depth: int = 1, min_bytes: int = MIN_BYTES) -> Offload:
     """Return offloading from a CPU to a nameless file in ``folder``: frees memory there, as fast as the disk is."""
     pool = Pool(FilePlaces(folder).make)
-    return Offload(lambda: HostLink(pool), is_unified=False, depth=depth)
+    return Offload(lambda: HostLink(pool), is_unified=False, depth=depth, min_bytes=min_bytes)
 
 
 def _memory_place(num_bytes: int) -> Place:
