@@ -107,3 +107,23 @@ def test_two_configurations_that_contradict_each_other_are_named_with_what_count
     assert "`data.train_batch_size` 64 and 128" in text
     assert "the last file counts" in text
     assert said(read(tmp_path, a_yaml=one, b_yaml="trainer:\n  nnodes: 2\n")) == []
+
+
+def dicts(seed: int, first: int = 1, last: int = 20) -> str:
+    """A trainer's records without step numbers, several of them in one hundredth of an epoch."""
+    lines: list[str] = []
+    for number in range(first, last + 1):
+        chance = Random(f"{seed}/{number}")
+        record = {key: chance.uniform(0.1, 0.9) for key in ("loss", "grad_norm", "reward", "reward_std", "kl")}
+        lines.append(f"{ ({**record, 'learning_rate': 1e-6, 'epoch': round(number * 0.0063, 2)}) }\n")
+    return "".join(lines)
+
+
+def test_runs_without_step_numbers_are_told_apart_by_their_epochs(tmp_path: Path) -> None:
+    tail = read(tmp_path, a_log=dicts(1), b_log="INFO resumed view\n" + dicts(1, 12, 20))
+    assert tail.framework == "trl"
+    assert any("tells the same run as" in text for text in said(tail))
+    assert tail.num_steps_seen == 20
+    assert said(read(tmp_path, a_log=dicts(1), b_log=dicts(5, 21, 40))) == []
+    with pytest.raises(MixedJobsError):
+        read(tmp_path, a_log=dicts(1), b_log=dicts(2))

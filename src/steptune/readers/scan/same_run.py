@@ -35,6 +35,15 @@ MIN_DIGITS = 2
 SET_BY_THE_JOB = frozenset(("lr", "completion_max", "padded_len", "async_level"))
 """Canonical names of what the configuration says, or bounds: runs of one configuration share it."""
 
+EPOCH = "epoch"
+"""What trainers without a step number log: where in the data a step stands."""
+
+PER_EPOCH = 10**9
+"""Places in an epoch that are told apart; also where they begin, far from the places in a file."""
+
+MAX_EPOCHS = 10**6
+"""Epochs above which the number is none."""
+
 LONG_OVERLAP_FRAC = 0.5
 """Part of the shorter file that the shared steps span where two files tell of the same stretch of training."""
 
@@ -67,18 +76,20 @@ class Pair:
 class FileSteps:
     """The steps of one file: every number, and the readings of a few, those whose number is a multiple of `stride`.
 
-    A step without a number is counted downwards from -1, by its place in the file.
+    A step without a number stands at its epoch, counted downwards from `-PER_EPOCH`; without one at its place in the
+    file, counted downwards from -1.
     """
 
     numbers: set[int] = field(default_factory=set[int])
     samples: dict[int, Mapping[str, Reading]] = field(default_factory=dict[int, Mapping[str, Reading]])
     stride: int = 1
     num_seen: int = 0
+    has_unnumbered: bool = False
 
     def add(self, record: StepRecord, keys: frozenset[str]) -> None:
         """Take one step in; the stride doubles whenever there are too many, so that files keep common multiples."""
         self.num_seen += 1
-        number = -self.num_seen if record.number is None else record.number
+        number = self._place(record)
         if len(self.numbers) < MAX_NUMBERS:
             self.numbers.add(number)
         if number % self.stride == 0 and number not in self.samples:
@@ -86,6 +97,14 @@ class FileSteps:
         while len(self.samples) > MAX_SAMPLES:
             self.stride *= 2
             self.samples = {number: held for number, held in self.samples.items() if number % self.stride == 0}
+
+    def _place(self, record: StepRecord) -> int:
+        if record.number is not None:
+            return record.number
+        self.has_unnumbered = True
+        epoch = record.value(EPOCH)
+        is_known = epoch is not None and 0 <= epoch < MAX_EPOCHS
+        return -PER_EPOCH - round(epoch * PER_EPOCH) if epoch is not None and is_known else -self.num_seen
 
 
 @final
@@ -117,7 +136,8 @@ class RunWatch:
 
     def num_retold(self) -> int:
         """Return how many steps were seen a second time."""
-        return sum(len(self.files[a].numbers & self.files[b].numbers) for a, b in self.retold().items())
+        pairs = ((self.files[again], self.files[first]) for again, first in self.retold().items())
+        return sum(a.num_seen if a.has_unnumbered else len(a.numbers & b.numbers) for a, b in pairs)
 
 
 def watch_for(series: Mapping[str, Gauge]) -> RunWatch:
@@ -154,7 +174,7 @@ def _pair(first: str, second: str, a: FileSteps, b: FileSteps) -> Pair:
 
 def _is_one_stretch(a: set[int], b: set[int]) -> bool:
     """Whether both count the same stretch of training: places in a file are no step numbers, they may be cut off."""
-    if min(*a, *b) < 0:
+    if any(-PER_EPOCH < number < 0 for number in (*a, *b)):
         return False
     start, end = max(min(a), min(b)), min(max(a), max(b))
     shorter = min(max(a) - min(a), max(b) - min(b))
