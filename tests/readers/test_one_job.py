@@ -99,6 +99,19 @@ def test_logs_of_other_actors_share_no_metric_and_are_one_job(tmp_path: Path) ->
     assert said(read(tmp_path, a_log=trainer, b_log=rollout)) == []
 
 
+def test_actors_that_call_their_own_clock_by_one_name_are_one_job(tmp_path: Path) -> None:
+    clocks = [{n: {"time/step": 60.123 + n * seed, "time/x": 1.0} for n in range(20)} for seed in (1, 2)]
+    marks = ("trainer/x", "orchestrator/x")
+    rows = [
+        "".join(json.dumps({"step": n, mark: 1.0, **held}) + "\n" for n, held in steps.items())
+        for mark, steps in zip(marks, clocks, strict=True)
+    ]
+    config = "[orchestrator]\nbatch_size = 512\nrollouts_per_example = 8\n"
+    paste = read(tmp_path, rl_toml=config, trainer_jsonl=rows[0], orchestrator_jsonl=rows[1])
+    assert paste.framework == "prime_rl"
+    assert said(paste) == []
+
+
 def test_two_configurations_that_contradict_each_other_are_named_with_what_counts(tmp_path: Path) -> None:
     one = "data:\n  train_batch_size: 64\n  max_response_length: 512\ntrainer:\n  nnodes: 1\n"
     two = "data:\n  train_batch_size: 128\n  max_response_length: 1024\ntrainer:\n  nnodes: 1\n"

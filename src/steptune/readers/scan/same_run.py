@@ -5,15 +5,14 @@ Surprise: a job that was resumed tells its last steps twice, in two files and wi
 overlap that is short against both files says nothing.
 """
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
 from enum import Enum
 from itertools import combinations
 from typing import final
 
 from steptune.readers.reading import Gauge
+from steptune.readers.scan.agree import agree, has_digits
 from steptune.readers.step import Reading, StepRecord
 
 MAX_SAMPLES = 64
@@ -29,8 +28,15 @@ configuration 0 to 0.2 (their learning rate)."""
 MIN_COMPARED = 4
 """Values that must be there to call two files different jobs."""
 
-MIN_DIGITS = 2
-"""Digits a value needs to tell anything: `0.0`, `1` and `0.5` are the same in many runs."""
+OF_LEARNING = frozenset(
+    ("reward", "reward_std", "loss", "grad_norm", "entropy", "kl_ref", "completion_mean", "prompt_mean")
+)
+"""Canonical names of what the policy does, of which a job has one value a step. Clocks, throughput and memory it has
+one of for every actor: trainer and orchestrator of prime-rl write both `time/step` into a `metrics.jsonl` of their
+own."""
+
+MIN_KEYS = 3
+"""Different metrics that must differ where none of them is of learning."""
 
 SET_BY_THE_JOB = frozenset(("lr", "completion_max", "padded_len", "async_level"))
 """Canonical names of what the configuration says, or bounds: runs of one configuration share it."""
@@ -86,7 +92,7 @@ class FileSteps:
     num_seen: int = 0
     has_unnumbered: bool = False
 
-    def add(self, record: StepRecord, keys: frozenset[str]) -> None:
+    def add(self, record: StepRecord, keys: Set[str]) -> None:
         """Take one step in; the stride doubles whenever there are too many, so that files keep common multiples."""
         self.num_seen += 1
         number = self._place(record)
@@ -112,19 +118,33 @@ class FileSteps:
 class RunWatch:
     """Sees every step on its way to the keeper, and says afterwards which files are of one run."""
 
-    keys: frozenset[str] = frozenset()
-    """Keys that are compared."""
+    names: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Keys that are compared, with their canonical names."""
     files: dict[str, FileSteps] = field(default_factory=dict[str, FileSteps])
 
     def see(self, record: StepRecord) -> None:
         """Take one step in."""
-        self.files.setdefault(record.path, FileSteps()).add(record, self.keys)
+        self.files.setdefault(record.path, FileSteps()).add(record, self.names.keys())
 
     def pairs(self) -> Iterator[Pair]:
         """Yield every two files and what they are to each other, the one with more steps first."""
         ordered = sorted(self.files, key=lambda path: -self.files[path].num_seen)
         for first, second in combinations(ordered, 2):
-            yield _pair(first, second, self.files[first], self.files[second])
+            yield self._pair(first, second)
+
+    def _pair(self, first: str, second: str) -> Pair:
+        a, b = self.files[first], self.files[second]
+        compared = list(_compared(a, b))
+        num_agreeing = sum(agrees for _, agrees in compared)
+        kinship = Kinship.UNKNOWN
+        if compared and num_agreeing >= SAME_FRAC * len(compared):
+            kinship = Kinship.SAME_RUN
+        elif len(compared) >= MIN_COMPARED and self._tells({key for key, _ in compared}):
+            kinship = Kinship.OTHER_JOB if _is_one_stretch(a.numbers, b.numbers) else Kinship.UNKNOWN
+        return Pair(first=first, second=second, kinship=kinship, num_compared=len(compared), num_agreeing=num_agreeing)
+
+    def _tells(self, keys: Set[str]) -> bool:
+        return len(keys) >= MIN_KEYS or any(self.names[key] in OF_LEARNING for key in keys)
 
     def retold(self) -> dict[str, str]:
         """Return the files whose run another file tells, with the one that counts."""
@@ -142,7 +162,7 @@ class RunWatch:
 
 def watch_for(series: Mapping[str, Gauge]) -> RunWatch:
     """Return a watch over the metrics that differ from run to run, of a framework's ``series``."""
-    return RunWatch(keys=frozenset(key for key, gauge in series.items() if gauge.name not in SET_BY_THE_JOB))
+    return RunWatch(names={key: gauge.name for key, gauge in series.items() if gauge.name not in SET_BY_THE_JOB})
 
 
 def without_retold(records: Sequence[StepRecord], watch: RunWatch) -> list[StepRecord]:
@@ -157,19 +177,13 @@ def without_retold(records: Sequence[StepRecord], watch: RunWatch) -> list[StepR
     return [record for record in records if not is_retold(record)]
 
 
-def _pair(first: str, second: str, a: FileSteps, b: FileSteps) -> Pair:
-    agreeing = [
-        _agree(held, b.samples[number][key])
-        for number in a.samples.keys() & b.samples.keys()
-        for key, held in a.samples[number].items()
-        if key in b.samples[number] and _tells(held) and _tells(b.samples[number][key])
-    ]
-    kinship = Kinship.UNKNOWN
-    if agreeing and sum(agreeing) >= SAME_FRAC * len(agreeing):
-        kinship = Kinship.SAME_RUN
-    elif len(agreeing) >= MIN_COMPARED and _is_one_stretch(a.numbers, b.numbers):
-        kinship = Kinship.OTHER_JOB
-    return Pair(first=first, second=second, kinship=kinship, num_compared=len(agreeing), num_agreeing=sum(agreeing))
+def _compared(a: FileSteps, b: FileSteps) -> Iterator[tuple[str, bool]]:
+    """Yield the key of every value that both files tell of a step, and whether they agree."""
+    for number in a.samples.keys() & b.samples.keys():
+        for key, held in a.samples[number].items():
+            other = b.samples[number].get(key)
+            if other is not None and has_digits(held) and has_digits(other):
+                yield key, agree(held, other)
 
 
 def _is_one_stretch(a: set[int], b: set[int]) -> bool:
@@ -179,32 +193,3 @@ def _is_one_stretch(a: set[int], b: set[int]) -> bool:
     start, end = max(min(a), min(b)), min(max(a), max(b))
     shorter = min(max(a) - min(a), max(b) - min(b))
     return end >= start and (end - start) >= LONG_OVERLAP_FRAC * shorter
-
-
-def _tells(reading: Reading) -> bool:
-    """Whether the value has digits enough to be one run's alone."""
-    return math.isfinite(reading.value) and len(_digits(reading).strip("0")) >= MIN_DIGITS
-
-
-def _agree(a: Reading, b: Reading) -> bool:
-    """Whether two printed numbers are one value, rounded or cut to the digits of the coarser one."""
-    return abs(a.value - b.value) <= 1.01 * max(_last_place(a), _last_place(b))
-
-
-def _digits(reading: Reading) -> str:
-    return "".join(map(str, _exact(reading).as_tuple().digits))
-
-
-def _last_place(reading: Reading) -> float:
-    exponent = _exact(reading).as_tuple().exponent
-    return 10.0**exponent if isinstance(exponent, int) else 0.0
-
-
-def _exact(reading: Reading) -> Decimal:
-    """The number with the digits it was printed with; where the text is wrapped or scaled, those it has."""
-    try:
-        written = Decimal(reading.text.strip())
-    except InvalidOperation:
-        written = Decimal(repr(reading.value))
-    is_same = written.is_finite() and math.isclose(float(written), reading.value, rel_tol=1e-9, abs_tol=1e-300)
-    return written if is_same else Decimal(repr(reading.value))
