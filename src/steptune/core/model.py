@@ -12,6 +12,7 @@ from steptune.core.records import Record
 
 PositiveInt = Annotated[int, Field(gt=0)]
 PositiveFloat = Annotated[float, Field(gt=0)]
+Fraction = Annotated[float, Field(gt=0, le=1)]
 
 
 class Llama3Rope(Record):
@@ -48,6 +49,20 @@ class DecoderModel(Record):
     norm_eps: PositiveFloat = 1e-6
     tie_embeddings: bool = True
     """Whether the output head is the input embedding."""
+    attention_gate: bool = False
+    """A sigmoid gate on the attention's output, as wide as it, from the layer's input (Qwen3.5)."""
+    rotary_frac: Fraction = 1.0
+    """Part of every head that is rotated, from its first number on."""
+
+    def has_full_attention(self, layer: int) -> bool:
+        """Return whether a layer attends to keys and values (True of all but hybrids)."""
+        every = self.full_attention_every if isinstance(self, HybridFields) else 1
+        return (layer + 1) % every == 0
+
+    @property
+    def rotary_width(self) -> int:
+        """Numbers of a head that are rotated: an even number."""
+        return 2 * round(self.head_width * self.rotary_frac / 2)
 
     @property
     def head_width(self) -> int:
@@ -70,14 +85,9 @@ class DenseModel(DecoderModel):
     d_ff: PositiveInt = 384
 
 
-class MoEModel(DecoderModel):
-    """A mixture of experts in every layer (Qwen3-MoE; with `d_shared_expert` the feed-forward of Qwen3.5-MoE).
+class ExpertFields(DecoderModel):
+    """A mixture of experts in every layer's feed-forward. Abstract."""
 
-    Example: Qwen3-30B-A3B has 128 experts of width 768, 8 of them per token.
-    """
-
-    kind: Literal["moe"] = "moe"
-    qk_norm: bool = True
     num_experts: PositiveInt = 8
     top_k: PositiveInt = 2
     """Experts per token."""
@@ -88,13 +98,75 @@ class MoEModel(DecoderModel):
     """Width of an expert every token takes, weighted by a sigmoid gate of its own; None is no such expert."""
 
 
+class MoEModel(ExpertFields):
+    """A mixture of experts in every layer (Qwen3-MoE; with `d_shared_expert` the feed-forward of Qwen3.5-MoE).
+
+    Example: Qwen3-30B-A3B has 128 experts of width 768, 8 of them per token.
+    """
+
+    kind: Literal["moe"] = "moe"
+    qk_norm: bool = True
+
+
+class HybridFields(DecoderModel):
+    """Linear attention by the gated delta rule, with full attention in every fourth layer (Qwen3.5). Abstract."""
+
+    num_layers: PositiveInt = 4
+    qk_norm: bool = True
+    attention_gate: bool = True
+    rotary_frac: Fraction = 0.25
+    full_attention_every: PositiveInt = 4
+    """Layers i with (i + 1) divisible by this have full attention, the others the gated delta rule."""
+    linear_key_heads: PositiveInt = 4
+    linear_value_heads: PositiveInt = 8
+    """A multiple of `linear_key_heads`: neighbouring value heads share a key head."""
+    linear_key_dim: PositiveInt = 24
+    linear_value_dim: PositiveInt = 24
+    conv_width: PositiveInt = 4
+    """Positions the short convolution sees, its own included."""
+
+    @property
+    def conv_channels(self) -> int:
+        """Channels of the convolution: queries, keys and values of the linear attention."""
+        keys = self.linear_key_heads * self.linear_key_dim
+        return 2 * keys + self.linear_value_heads * self.linear_value_dim
+
+    @property
+    def state_numbers(self) -> int:
+        """Numbers of the fixed state one sequence needs in one linear layer: memory and convolution."""
+        memory = self.linear_value_heads * self.linear_key_dim * self.linear_value_dim
+        return memory + (self.conv_width - 1) * self.conv_channels
+
+
+class HybridModel(HybridFields):
+    """A hybrid with dense feed-forward.
+
+    Example: Qwen3.5-27B has 64 layers of width 5120, 48 of them linear with 16 key and 48 value heads of 128.
+    """
+
+    kind: Literal["hybrid"] = "hybrid"
+    d_ff: PositiveInt = 384
+
+
+class HybridMoEModel(HybridFields, ExpertFields):
+    """A hybrid with a mixture of experts.
+
+    Example: Qwen3.6-35B-A3B has 40 layers of width 2048 and 256 experts of width 512, 8 per token, one shared.
+    """
+
+    kind: Literal["hybrid_moe"] = "hybrid_moe"
+
+
 def _kind(model: object) -> str | None:
     """Return the tag of a model; a table that does not say is dense."""
     return model.get("kind", "dense") if isinstance(model, dict) else getattr(model, "kind", None)
 
 
 ModelSpec = Annotated[
-    Annotated[DenseModel, Tag("dense")] | Annotated[MoEModel, Tag("moe")],
+    Annotated[DenseModel, Tag("dense")]
+    | Annotated[MoEModel, Tag("moe")]
+    | Annotated[HybridModel, Tag("hybrid")]
+    | Annotated[HybridMoEModel, Tag("hybrid_moe")],
     Discriminator(_kind),
 ]
 """Any family."""

@@ -22,12 +22,12 @@ Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 class Recur(Protocol):
     """The two operators of a gated delta-rule layer that look back: each over a document's own history only."""
 
-    def conv(self, layer: int, x_NC: Tensor, weight_CK: Tensor) -> Tensor:
+    def conv(self, layer: int, x_NC: Tensor, weight_CK: Tensor, /) -> Tensor:
         """Return the causal depthwise convolution [..., C] of channels C over the last K positions."""
         ...
 
-    def scan(self, layer: int, q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, beta: Tensor) -> Tensor:
-        """Return the gated delta rule's output [..., heads, value dim]; see `models.delta` for the shapes."""
+    def scan(self, layer: int, q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, beta: Tensor, /) -> Tensor:
+        """Return the gated delta rule's output [..., heads, value dim]; see `models.delta_rule` for the shapes."""
         ...
 
 

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from steptune.core.phase import Role, SpanKind
-from steptune.engine.context import Attend, Context
+from steptune.engine.context import Context
 from steptune.engine.events import Recorder
 from steptune.engine.knobs import Dispatch
 from steptune.engine.kv_cache import KVCache
@@ -90,7 +90,7 @@ class Generation:
         self._model, self._cache, self._plan, self._prompts = model, cache, plan, prompts
         self._choose, self._outputs, self._recorder = choose, outputs, recorder
         self._clock = time.perf_counter if recorder is None else recorder.clock
-        self._head_len = prompts.tokens_BP.shape[1] - 1
+        self._head_len, self._head_B = prompts.tokens_BP.shape[1] - 1, prompts.lengths_B - 1
         self._entry_6B = _entry_table(prompts, limit_B, key_B)
         self._slots = Slots(plan.num_slots)
         self._num_admitted = 0
@@ -130,16 +130,18 @@ class Generation:
         is_first_B = torch.ones_like(group_B, dtype=torch.bool)
         is_first_B[1:] = group_B[1:] != group_B[:-1]
         self._prompt_of_B = is_first_B.cumsum(0) - 1
-        tokens_UP = self._prompts.tokens_BP[is_first_B]
+        tokens_UP, head_U = self._prompts.tokens_BP[is_first_B], self._head_B[is_first_B]
         self._shared = KVCache(self._model.spec, len(tokens_UP), self._head_len, self._cache.data.dtype)
-        self._prefill(tokens_UP, self._shared, first_slot=0)
+        self._prefill(tokens_UP, head_U, self._shared, first_slot=0)
 
-    def _prefill(self, tokens_kP: Tensor, cache: KVCache, first_slot: int) -> None:
+    def _prefill(self, tokens_kP: Tensor, head_k: Tensor, cache: KVCache, first_slot: int) -> None:
         position_P = torch.arange(self._head_len)
         chunk_len = max(1, PREFILL_CHUNK_TOKENS // self._head_len)
         for start in range(0, len(tokens_kP), chunk_len):
             chunk_kP = tokens_kP[start : start + chunk_len, : self._head_len]
-            self._model.hidden(chunk_kP, position_P, self._context(cache.attend_prompts(first_slot + start)))
+            self._model.hidden(
+                chunk_kP, position_P, self._at_prompts(cache, first_slot + start, head_k[start:][:chunk_len])
+            )
             self._prefill_tokens += chunk_kP.numel()
 
     def _admit(self) -> None:
@@ -150,7 +152,7 @@ class Generation:
         if self._shared is not None:
             self._cache.fork(self._shared, self._prompt_of_B[start:end], first_slot, self._head_len)
         elif self._head_len:
-            self._prefill(self._prompts.tokens_BP[start:end], self._cache, first_slot)
+            self._prefill(self._prompts.tokens_BP[start:end], self._head_B[start:end], self._cache, first_slot)
         self._slots.admit(self._entry_6B[:, start:end])
         self._num_admitted = end
         self._measure_prefix()
@@ -180,8 +182,7 @@ class Generation:
         """Decode one token of every running row; return which rows ended with it."""
         slots = self._slots
         position_n = slots.line(POSITION)
-        context = self._context(self._cache.attend_tokens(position_n, self._prefix_len))
-        hidden_nD = self._model.hidden(slots.line(TOKEN), position_n, context)
+        hidden_nD = self._model.hidden(slots.line(TOKEN), position_n, self._at_tokens(position_n))
         token_n, logprob_n, entropy_n = self._choose(self._model.logits(hidden_nD).float(), slots)
         row_n, generated_n = slots.line(ROW), slots.line(GENERATED)
         self._outputs.token_BT[row_n, generated_n] = token_n
@@ -192,8 +193,21 @@ class Generation:
         self._prefix_len += 1
         return (token_n == self._plan.eos_id) | slots.is_at_limit()
 
-    def _context(self, attend: Attend) -> Context:
-        return Context(attend=attend, moe_dispatch=self._plan.moe_dispatch)
+    def _at_prompts(self, cache: KVCache, first_slot: int, head_k: Tensor) -> Context:
+        states = cache.states
+        return Context(
+            attend=cache.attend_prompts(first_slot),
+            recur=states.at_prompts(first_slot, head_k, self._head_len) if states else None,
+            moe_dispatch=self._plan.moe_dispatch,
+        )
+
+    def _at_tokens(self, position_n: Tensor) -> Context:
+        states = self._cache.states
+        return Context(
+            attend=self._cache.attend_tokens(position_n, self._prefix_len),
+            recur=states.at_tokens(len(position_n)) if states else None,
+            moe_dispatch=self._plan.moe_dispatch,
+        )
 
     @contextmanager
     def _booked(self, name: str) -> Generator[None]:

@@ -16,6 +16,7 @@ from torch import Tensor
 from steptune.engine.attention import CPU, attend_runs
 from steptune.engine.context import Context
 from steptune.engine.micro_batch import MicroBatch
+from steptune.engine.recur import RunsRecur
 from steptune.engine.types import PromptBatch, RolloutBatch
 
 
@@ -86,7 +87,9 @@ def build_inputs(joined: JoinedRows, micro: MicroBatch, device: torch.device = C
     return MicroInputs(
         tokens_N=joined.tokens_BL[rows_R.repeat_interleave(width_R), positions_N].to(device),
         positions_N=positions_N.to(device),
-        context=Context(attend=attend_runs(micro.runs, micro.prompt_of, device=device)),
+        context=Context(
+            attend=attend_runs(micro.runs, micro.prompt_of, device=device), recur=RunsRecur(micro.runs, device)
+        ),
         predict_C=predict_C.to(device),
         target_C=joined.completion_BT.flatten()[flat_C].to(device),
         row_C=row_C.to(device),

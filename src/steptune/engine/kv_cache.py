@@ -2,12 +2,13 @@
 
 ::
 
-    data[layer, key or value, slot, kv head, position, head dim]
-                              |                |
-                      rows 0..n-1 run      a row's prompt, then its completion, from position 0
+    data[full-attention layer, key or value, slot, kv head, position, head dim]
+                                             |                |
+                                     rows 0..n-1 run      a row's prompt, then its completion, from position 0
 
 Rows of different prompt length end at different positions; a bias hides what lies beyond a row's own end.
-Freed slots keep their old numbers: the bias hides them too, and they are finite, so 0 * value stays 0.
+Freed slots keep their old numbers: the bias hides them too, and they are finite, so 0 * value stays 0. Recurrent
+layers have no keys; their states lie beside, in the same slots (`state_cache`).
 
 Shape letters: n rows, P prompt position, L used prefix, H query head, K key/value head, G = H / K, E head dim.
 """
@@ -18,8 +19,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from steptune.core.model import ModelSpec
+from steptune.core.model import HybridFields, ModelSpec
 from steptune.engine.context import Attend
+from steptune.engine.state_cache import StateCache
 
 
 @final
@@ -29,8 +31,11 @@ class KVCache:
     def __init__(self, spec: ModelSpec, num_slots: int, max_len: int, dtype: torch.dtype) -> None:
         self.head_dim = spec.head_width
         self.num_kv_heads = spec.num_kv_heads
-        shape = (spec.num_layers, 2, num_slots, spec.num_kv_heads, max_len, self.head_dim)
+        layers = [i for i in range(spec.num_layers) if spec.has_full_attention(i)]
+        self.row_of = {layer: row for row, layer in enumerate(layers)}
+        shape = (len(layers), 2, num_slots, spec.num_kv_heads, max_len, self.head_dim)
         self.data = torch.zeros(shape, dtype=dtype)
+        self.states = StateCache(spec, num_slots, self.data.device) if isinstance(spec, HybridFields) else None
 
     @property
     def num_slots(self) -> int:
@@ -52,8 +57,8 @@ class KVCache:
             num_rows, prompt_len = k_nPKE.shape[:2]
             q, k, v = q_nPHE.transpose(1, 2), k_nPKE.transpose(1, 2), v_nPKE.transpose(1, 2)
             slots = slice(first_slot, first_slot + num_rows)
-            self.data[layer, 0, slots, :, :prompt_len] = k
-            self.data[layer, 1, slots, :, :prompt_len] = v
+            self.data[self.row_of[layer], 0, slots, :, :prompt_len] = k
+            self.data[self.row_of[layer], 1, slots, :, :prompt_len] = v
             return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True).transpose(1, 2)
 
         return attend
@@ -77,7 +82,7 @@ class KVCache:
             attention, bias = _bmm_attention, bias_nL.repeat_interleave(self.num_kv_heads, dim=0)[:, None]
 
         def attend(layer: int, q_nHE: Tensor, k_nKE: Tensor, v_nKE: Tensor) -> Tensor:
-            keys, values = self.data[layer, 0, :num_rows], self.data[layer, 1, :num_rows]
+            keys, values = self.data[self.row_of[layer], :, :num_rows]
             keys.view(-1, self.head_dim).index_copy_(0, write_at, k_nKE.reshape(-1, self.head_dim))
             values.view(-1, self.head_dim).index_copy_(0, write_at, v_nKE.reshape(-1, self.head_dim))
             return attention(q_nHE, keys[:, :, :prefix_len], values[:, :, :prefix_len], bias)
@@ -88,11 +93,15 @@ class KVCache:
         """Copy the prompts in ``source`` slots ``rows_n`` to the slots from ``first_slot`` on."""
         slots = slice(first_slot, first_slot + len(rows_n))
         self.data[:, :, slots, :, :prompt_len] = source.data[:, :, rows_n, :, :prompt_len]
+        if self.states is not None and source.states is not None:
+            self.states.fork(source.states, rows_n, first_slot)
 
     def move(self, source_n: Tensor, target_n: Tensor, prefix_len: int) -> None:
         """Copy the used prefix of some slots over others."""
         used = self.data[:, :, :, :, :prefix_len]
         used[:, :, target_n] = used[:, :, source_n]
+        if self.states is not None:
+            self.states.move(source_n, target_n)
 
 
 def _bmm_attention(q_nHE: Tensor, k_nKLE: Tensor, v_nKLE: Tensor, bias_m1L: Tensor) -> Tensor:

@@ -6,11 +6,14 @@ The model therefore takes a `Context` and knows nothing of masks, caches or layo
 Shape letters: N positions (any leading shape), D model, E head dim, V vocab.
 """
 
+import math
+
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from steptune.core.model import ModelSpec, MoEModel
+from steptune.core.model import ExpertFields, HybridFields, ModelSpec
 from steptune.engine.context import Context
+from steptune.engine.models.delta_layer import GatedDeltaLayer
 from steptune.engine.models.grouped_query import GroupedQueryAttention
 from steptune.engine.models.layers import RMSNorm, SwiGLU, rotary
 from steptune.engine.moe import MoELayer
@@ -20,21 +23,34 @@ INIT_STD = 0.02
 """Standard deviation of fresh weights, GPT-2's; what writes to the residual stream gets less the deeper the model."""
 
 
+CONV_BOUND = 0.5
+"""Fresh convolution weights are uniform up to this: 1 / sqrt(4 positions), torch's default for a convolution."""
+
+LOG_RATE_RANGE = (math.log(0.01), math.log(16.0))
+"""Fresh decay rates per head, uniform in the logarithm: some heads remember a document, some a few tokens."""
+
+
 class Block(nn.Module):
-    """Pre-norm attention and feed-forward."""
+    """Pre-norm token mixer (attention, or the gated delta rule) and feed-forward."""
 
     def __init__(self, spec: ModelSpec, layer: int) -> None:
         super().__init__()
         self.attn_norm = RMSNorm(spec.d_model, spec.norm_eps)
-        self.attention = GroupedQueryAttention(spec, layer)
+        self.attention = _mixer(spec, layer)
         self.ffn_norm = RMSNorm(spec.d_model, spec.norm_eps)
-        self.ffn = MoELayer(spec, layer) if isinstance(spec, MoEModel) else SwiGLU(spec.d_model, spec.d_ff)
+        self.ffn = MoELayer(spec, layer) if isinstance(spec, ExpertFields) else SwiGLU(spec.d_model, spec.d_ff)
 
     def forward(self, x_ND: Tensor, cos_NE: Tensor, sin_NE: Tensor, context: Context) -> Tensor:
         """Return the block's output for ``x_ND``; rotary tables carry one row per position."""
         x_ND = x_ND + self.attention(self.attn_norm(x_ND), cos_NE, sin_NE, context)
         h_ND = self.ffn_norm(x_ND)
         return x_ND + (self.ffn(h_ND, context) if isinstance(self.ffn, MoELayer) else self.ffn(h_ND))
+
+
+def _mixer(spec: ModelSpec, layer: int) -> GroupedQueryAttention | GatedDeltaLayer:
+    if isinstance(spec, HybridFields) and not spec.has_full_attention(layer):
+        return GatedDeltaLayer(spec, layer)
+    return GroupedQueryAttention(spec, layer)
 
 
 class Transformer(nn.Module):
@@ -65,7 +81,12 @@ class Transformer(nn.Module):
 
     def logits(self, hidden_ND: Tensor) -> Tensor:
         """Return logits [..., V] of hidden states."""
-        return F.linear(hidden_ND, self.embed.weight if self.head is None else self.head.weight)
+        return F.linear(hidden_ND, self.head_weight)
+
+    @property
+    def head_weight(self) -> Tensor:
+        """The output head's weight [V, D]; the input embedding's where the two are tied."""
+        return self.embed.weight if self.head is None else self.head.weight
 
 
 def build_model(spec: ModelSpec, vocab_size: int, seed: int) -> Transformer:
@@ -76,6 +97,10 @@ def build_model(spec: ModelSpec, vocab_size: int, seed: int) -> Transformer:
     for name, param in model.named_parameters():
         if name.endswith(".bias"):
             nn.init.zeros_(param)
+        elif name.endswith(".conv"):
+            nn.init.uniform_(param, -CONV_BOUND, CONV_BOUND, generator=generator)
+        elif name.endswith(".log_rate"):
+            nn.init.uniform_(param, *LOG_RATE_RANGE, generator=generator)
         elif param.ndim >= 2:
             writes_residual = name.endswith(("out.weight", "down.weight", "ffn.down"))
             nn.init.normal_(param, std=residual_std if writes_residual else INIT_STD, generator=generator)

@@ -10,7 +10,7 @@ Shape letters: N positions (flattened), D model, E experts, k experts per token,
 import torch
 from torch import Tensor, nn
 
-from steptune.core.model import MoEModel
+from steptune.core.model import ExpertFields
 from steptune.engine.context import Context
 from steptune.engine.models.layers import SwiGLU
 from steptune.engine.moe_dispatch import mix_experts
@@ -19,7 +19,7 @@ from steptune.engine.moe_dispatch import mix_experts
 class MoELayer(nn.Module):
     """Routed experts, and a shared one behind a sigmoid gate if the spec has it."""
 
-    def __init__(self, spec: MoEModel, layer: int) -> None:
+    def __init__(self, spec: ExpertFields, layer: int) -> None:
         super().__init__()
         self.layer, self.top_k, self.norm_topk_prob = layer, spec.top_k, spec.norm_topk_prob
         self.router = nn.Linear(spec.d_model, spec.num_experts, bias=False)

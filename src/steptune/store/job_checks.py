@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from steptune.core.job import AlgorithmSpec, JobSpec
-from steptune.core.model import DecoderModel, ModelSpec, MoEModel
+from steptune.core.model import DecoderModel, ExpertFields, ModelSpec
 from steptune.store.job_mistakes import Mistake
 
 NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -42,7 +42,7 @@ def _model(model: ModelSpec) -> Iterator[Mistake]:
             allowed="whole groups of query heads per key/value head",
             hint=f"use `model.num_kv_heads` = {max(d for d in range(1, min(heads, kv_heads) + 1) if heads % d == 0)}",
         )
-    if isinstance(model, MoEModel) and model.top_k > model.num_experts:
+    if isinstance(model, ExpertFields) and model.top_k > model.num_experts:
         yield Mistake.of(
             "model.top_k",
             "model.num_experts",
@@ -51,11 +51,11 @@ def _model(model: ModelSpec) -> Iterator[Mistake]:
             allowed=f"1 to {model.num_experts}",
             hint="Qwen3-30B-A3B takes 8 of 128",
         )
-    if isinstance(model, MoEModel):
+    if isinstance(model, ExpertFields):
         yield from _unaligned(model)
 
 
-def _unaligned(model: MoEModel) -> Iterator[Mistake]:
+def _unaligned(model: ExpertFields) -> Iterator[Mistake]:
     for name, width in (("d_model", model.d_model), ("d_expert", model.d_expert)):
         if width % EXPERT_ALIGNMENT:
             yield Mistake.of(

@@ -8,12 +8,17 @@ from steptune.core.job import JobSpec
 from steptune.core.knob import Effect, KnobSpec, KnobValue, Restart
 from steptune.core.model import ExpertFields
 from steptune.core.phase import Role
+from steptune.engine.quota.split import splits
 
 MICRO_BATCH_TOKENS = (1024, 4096, 8192)
 """Micro-batch sizes worth trying, in positions: below 1,024 the per-call overhead rules, above 8,192 the caches."""
 
 DISPATCHES = ("where", "sort", "grouped")
 """Every way of `engine.moe_dispatch`."""
+
+MOVED_IF = "rollout_cores"
+"""The knob that moves only where `knobs.allow` names it: a quota needs rights or a controller beside every process,
+and its seven values would be multiplied with every other knob's."""
 
 LAYOUTS = ("padded", "sorted", "packed", "shared_prefix")
 """Every layout of `engine.plan`."""
@@ -26,6 +31,7 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
     waves: tuple[KnobValue, ...] = (None, max(1, rows // 4))
     passes: tuple[KnobValue, ...] = (None,) if job.algorithm.num_updates == 1 else (2048, 8192)
     dispatches: tuple[KnobValue, ...] = DISPATCHES if isinstance(job.model, ExpertFields) else ("grouped",)
+    shares: tuple[KnobValue, ...] = (None, *splits(job.devices.num_cores)) if MOVED_IF in job.knobs.allow else (None,)
     rollout, trainer, controller = Role.ROLLOUT, Role.TRAINER, Role.CONTROLLER
     none, precision, staleness = Effect.NONE, Effect.PRECISION, Effect.STALENESS
     return (
@@ -45,6 +51,9 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
             "head_tile_tokens", trainer, (None,), none, "completion positions whose logits exist at once (None: all)"
         ),
         _knob("logprob_batch_tokens", trainer, passes, none, "separate old-log-prob pass (None: no pass)"),
+        _knob(
+            "rollout_cores", rollout, shares, none, "CPU quota of the rollout, the trainer gets the rest (None: none)"
+        ),
         _knob("schedule", controller, ("sync", "one_step_off"), staleness, "overlap rollout and training"),
         _knob("handover", trainer, ("copy", "alias", "file"), none, "how weights reach the rollout"),
         _knob("correction", trainer, ("none", "tis"), staleness, "importance-sampling correction"),

@@ -12,12 +12,13 @@ from typing import final
 from steptune.adapters.embedded.decode_plan import running_rows
 from steptune.core.job import JobSpec
 from steptune.core.knob import KnobValue
-from steptune.core.model import ModelSpec, MoEModel
+from steptune.core.model import ExpertFields, ModelSpec
 from steptune.core.phase import Role
 from steptune.core.profile import SampledLengths
 from steptune.core.work import PlannedWork, WorkItem
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.plan import TrainPlan, plan_batch
+from steptune.engine.quota.split import Split, split_of
 
 MAX_STEPS_COUNTED = 8
 """Steps of the reference lengths that are counted; 8 steps of 256 rows fix a mean length to about 1 %."""
@@ -58,12 +59,14 @@ class WorkCounter:
         """Return the work of one step under ``knobs``."""
         rollout, train = self._rollout_side(knobs), self._train_side(knobs)
         is_off = knobs.schedule == "one_step_off"
+        split = split_of(self.job.devices.num_cores, knobs)
+        items = (*rollout, *train.items, *handover_items(knobs))
         return PlannedWork(
-            items=(*rollout, *train.items, *handover_items(knobs)),
+            items=items if split is None else slowed(items, knobs, split),
             schedule="one_step_off" if is_off else "sync",
             lag=self.job.algorithm.num_updates if is_off else 0,
-            trainer_cores=float(knobs.train_threads),
-            rollout_cores=float(knobs.rollout_threads),
+            trainer_cores=float(knobs.train_threads) if split is None else split.trainer,
+            rollout_cores=float(knobs.rollout_threads) if split is None else split.rollout,
             memory_bytes=self._memory_bytes(knobs, train),
             padded_tokens=train.padded_tokens,
             active_tokens=train.active_tokens,
@@ -187,6 +190,19 @@ def handover_items(knobs: EngineKnobs) -> tuple[WorkItem, ...]:
     return (given, taken)
 
 
+def slowed(items: Sequence[WorkItem], knobs: EngineKnobs, split: Split) -> tuple[WorkItem, ...]:
+    """Return the items at the price a CPU quota makes of them: threads over the cores they are given.
+
+    One thread that always works takes 1/share times as long. Of two, one waits now and then, and what it does not
+    use the other may: there the factor is an upper bound (bench/splits.py shows by how much).
+    """
+    slowdown = {
+        Role.ROLLOUT: knobs.rollout_threads / split.rollout,
+        Role.TRAINER: knobs.train_threads / split.trainer,
+    }
+    return tuple(item.model_copy(update={"slowdown": slowdown[item.role]}) for item in items)
+
+
 def _reference_counts(job: JobSpec, knobs: EngineKnobs, steps: Sequence[Step]) -> Counter[int]:
     budget = knobs.logprob_batch_tokens or knobs.micro_batch_tokens
     counts: Counter[int] = Counter()
@@ -227,7 +243,7 @@ def _steps(lengths: SampledLengths) -> list[Step]:
 
 def _ffn_activations(model: ModelSpec) -> int:
     """Return the activations one position's feed-forward keeps: three of its width, and a choice's way in and out."""
-    if isinstance(model, MoEModel):
+    if isinstance(model, ExpertFields):
         routed = model.top_k * (3 * model.d_expert + 2 * model.d_model)
         return routed + 3 * (model.d_shared_expert or 0) + 2 * model.num_experts
     return 3 * model.d_ff

@@ -45,15 +45,18 @@ def gated(gate_up_N2F: Tensor) -> Tensor:
 
 
 def rotary(positions_N: Tensor, spec: DecoderModel, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return cos and sin tables [..., E] (RoFormer, https://arxiv.org/abs/2104.09864)."""
-    frequency = _frequencies(spec, spec.head_width, positions_N.device)
+    """Return cos and sin tables [..., rotary width] (RoFormer, https://arxiv.org/abs/2104.09864)."""
+    frequency = _frequencies(spec, spec.rotary_width, positions_N.device)
     angle_NE = (positions_N[..., None].float() * frequency).repeat(*([1] * positions_N.ndim), 2)
     return angle_NE.cos().to(dtype), angle_NE.sin().to(dtype)
 
 
 def rotate(x_NHE: Tensor, cos_NE: Tensor, sin_NE: Tensor) -> Tensor:
-    """Apply rotary position embedding to every head."""
-    half = x_NHE.shape[-1] // 2
+    """Apply rotary position embedding to every head, or to as much of it as the tables are wide."""
+    width = cos_NE.shape[-1]
+    if width < x_NHE.shape[-1]:
+        return torch.cat((rotate(x_NHE[..., :width], cos_NE, sin_NE), x_NHE[..., width:]), dim=-1)
+    half = width // 2
     swapped = torch.cat((-x_NHE[..., half:], x_NHE[..., :half]), dim=-1)
     return x_NHE * cos_NE[..., None, :] + swapped * sin_NE[..., None, :]
 
