@@ -7,6 +7,7 @@ Tree::
     ├── LimitError(ValueError)        no configuration can meet the owner's limits
     ├── HealthError(RuntimeError)     the run does not learn, so tuning it is pointless
     ├── TrialError(RuntimeError)      a launched run died, hung or reported nonsense
+    ├── ModelError(ValueError)        a model folder cannot be used
     ├── StoreError(RuntimeError)      the run folder is damaged, foreign or in use
     └── ReadError(ValueError)         a log or config could not be read
         └── MixedJobsError            the files are of different jobs
@@ -34,6 +35,10 @@ class HealthError(StepTuneError, RuntimeError):
 
 class TrialError(StepTuneError, RuntimeError):
     """A launched run died, hung or reported something impossible."""
+
+
+class ModelError(StepTuneError, ValueError):
+    """A model folder is incomplete, damaged, or of a kind the engine does not have."""
 
 
 class StoreError(StepTuneError, RuntimeError):

@@ -1,0 +1,128 @@
+"""A Hugging Face folder to a spec and a `state_dict` of ours, every tensor accounted for.
+
+Files are memory-mapped and read tensor by tensor: beside the result, only the parts of one tensor are held twice.
+"""
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from steptune.core.errors import ModelError, explain
+from steptune.engine.hf.config import spec_of_config
+from steptune.engine.hf.recipes import LoadableModel, Recipe, Shape, recipes
+
+WEIGHTS, INDEX, CONFIG = "model.safetensors", "model.safetensors.index.json", "config.json"
+"""File names: all weights in one file, or an index that names the file of every tensor."""
+
+NUM_NAMED = 3
+"""Tensors an error names before it only counts."""
+
+Files = dict[str, Any]
+"""The open file that holds each tensor; safetensors ships no types."""
+
+
+def load_model(folder: Path, dtype: torch.dtype = torch.float32) -> tuple[LoadableModel, dict[str, Tensor]]:
+    """Return the spec and the weights for `Transformer(spec, len(state["embed.weight"])).load_state_dict`.
+
+    Weights are cast to ``dtype`` and own their memory.
+
+    Raises:
+        ModelError: a file is missing or damaged; an architecture or setting the engine does not have; a tensor
+            that is missing, left over or of another shape.
+    """
+    config = _read_json(folder / CONFIG)
+    spec = spec_of_config(config)
+    vocab_size = config.get("vocab_size")
+    if not isinstance(vocab_size, int):
+        raise _refused("`vocab_size` in `config.json`", vocab_size, "a whole number", "take the model's own file")
+    with ExitStack() as stack:
+        files = _open(folder, stack)
+        found = recipes(spec, vocab_size)
+        _check(files, dict(part for recipe in found for part in recipe.files()), is_tied=spec.tie_embeddings)
+        return spec, {recipe.ours: _assembled(recipe, files).to(dtype) for recipe in found}
+
+
+def _assembled(recipe: Recipe, files: Files) -> Tensor:
+    parts = [files[name].get_tensor(name) for name, _ in recipe.files()]
+    if recipe.num_experts is None:
+        return torch.cat(parts)
+    per_expert = len(recipe.parts)
+    return torch.stack([torch.cat(parts[i : i + per_expert]) for i in range(0, len(parts), per_expert)])
+
+
+def _open(folder: Path, stack: ExitStack) -> Files:
+    """Return the open file of every tensor in the folder."""
+    if (folder / INDEX).exists():
+        weight_map = _read_json(folder / INDEX).get("weight_map")
+        if not isinstance(weight_map, dict):
+            raise _refused(f"`{folder / INDEX}`", "no weight_map", "a table of tensor names", "download it again")
+        names = sorted({str(name) for name in weight_map.values()})
+    else:
+        names = [WEIGHTS]
+    files: Files = {}
+    for name in names:
+        handle = _open_one(folder / name, stack)
+        files |= dict.fromkeys(handle.keys(), handle)
+    return files
+
+
+def _open_one(path: Path, stack: ExitStack) -> Any:  # noqa: ANN401  safetensors ships no types
+    if not path.is_file():
+        hint = f"the folder needs `{WEIGHTS}`, or `{INDEX}` and the files it names"
+        raise _refused(f"`{path}` cannot be read", "no such file", "safetensors", hint)
+    try:
+        return stack.enter_context(safe_open(path, framework="pt"))
+    except (SafetensorError, OSError) as error:
+        raise _refused(f"`{path}` is damaged", error, "a whole safetensors file", "download it again") from error
+
+
+def _check(files: Files, expected: dict[str, Shape], *, is_tied: bool) -> None:
+    """Raise unless the folder holds exactly the expected tensors (and copies that are known to be redundant)."""
+    missing = [name for name in expected if name not in files]
+    if missing:
+        hint = "the download is incomplete, or config.json belongs to another model"
+        raise _refused("tensors are missing", _listed(missing), "every tensor of the architecture", hint)
+    extra = [name for name in files if name not in expected and not _is_redundant(name, files, is_tied=is_tied)]
+    if extra:
+        hint = "config.json belongs to another model, or the model has a part that the engine does not"
+        raise _refused("tensors are left over", _listed(extra), "only tensors the architecture uses", hint)
+    for name, shape in expected.items():
+        got = tuple(files[name].get_slice(name).get_shape())
+        if got != shape:
+            hint = "config.json belongs to another model"
+            raise _refused(f"`{name}` has another shape than config.json says", got, str(shape), hint)
+
+
+def _is_redundant(name: str, files: Files, *, is_tied: bool) -> bool:
+    """Return whether a tensor repeats another: a tied head written out, or rotary frequencies of old checkpoints."""
+    if name == "lm_head.weight" and is_tied:
+        embed = "model.embed_tokens.weight"
+        return torch.equal(files[name].get_tensor(name), files[embed].get_tensor(embed))
+    return name.endswith("rotary_emb.inv_freq")
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        read = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        hint = "name the folder that holds `config.json`"
+        raise _refused(f"`{path}` cannot be read", error.strerror, "a Hugging Face model folder", hint) from error
+    except (ValueError, RecursionError) as error:
+        raise _refused(f"`{path}` is not JSON", error, "a JSON table", "download it again") from error
+    if not isinstance(read, dict):
+        raise _refused(f"`{path}` is not a table", type(read).__name__, "a JSON table", "download it again")
+    return read
+
+
+def _listed(names: list[str]) -> str:
+    rest = len(names) - NUM_NAMED
+    return ", ".join(f"`{name}`" for name in sorted(names)[:NUM_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _refused(what: str, got: object, allowed: str, hint: str) -> ModelError:
+    return ModelError(explain(what, got=got, allowed=allowed, hint=hint))

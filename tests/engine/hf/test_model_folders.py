@@ -1,0 +1,178 @@
+"""Folders of models: what is written is read back exactly, and every damage is told by name."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+safetensors_torch = pytest.importorskip("safetensors.torch")
+
+from steptune.core.errors import ModelError  # noqa: E402
+from steptune.core.model import DenseModel, Llama3Rope, ModelSpec, MoEModel  # noqa: E402
+from steptune.engine.hf import load_model, save_model  # noqa: E402
+from steptune.engine.hf.config import config_of_spec, spec_of_config  # noqa: E402
+from steptune.engine.model import build_model  # noqa: E402
+
+VOCAB = 30
+LLAMA = DenseModel(
+    num_layers=2,
+    d_model=16,
+    num_heads=4,
+    num_kv_heads=2,
+    head_dim=6,
+    d_ff=24,
+    attention_bias=True,
+    rope_scaling=Llama3Rope(factor=8.0, original_max_positions=64),
+    norm_eps=1e-5,
+)
+QWEN = DenseModel(num_layers=2, d_model=16, num_heads=4, num_kv_heads=2, d_ff=24, qk_norm=True, tie_embeddings=False)
+QWEN_MOE = MoEModel(num_layers=2, d_model=16, num_heads=4, num_kv_heads=2, num_experts=3, top_k=2, d_expert=8)
+SPECS: list[ModelSpec] = [LLAMA, QWEN, QWEN_MOE]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A saved mixture of experts: every kind of tensor there is."""
+    save_model(tmp_path, QWEN_MOE, build_model(QWEN_MOE, VOCAB, seed=0).state_dict(), token_ids={"eos_token_id": 2})
+    return tmp_path
+
+
+def edit_config(folder: Path, **changes: Any) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def edit_tensors(folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
+    path = folder / "model.safetensors"
+    tensors = safetensors_torch.load_file(path)
+    change(tensors)
+    safetensors_torch.save_file(tensors, path)
+
+
+def complaint(folder: Path) -> str:
+    with pytest.raises(ModelError) as caught:
+        load_model(folder)
+    assert "allowed:" in str(caught.value)
+    assert "hint:" in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=["llama", "qwen3", "qwen3_moe"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_saved_model_loads_as_it_was(spec: ModelSpec, dtype: torch.dtype, tmp_path: Path) -> None:
+    state = build_model(spec, VOCAB, seed=0).to(dtype).state_dict()
+    save_model(tmp_path, spec, state)
+    loaded_spec, loaded = load_model(tmp_path, dtype)
+    assert loaded_spec.model_copy(update={"head_dim": spec.head_dim}) == spec
+    assert loaded_spec.head_width == spec.head_width
+    assert loaded.keys() == state.keys()
+    assert all(loaded[name].dtype is dtype and torch.equal(loaded[name], state[name]) for name in state)
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=["llama", "qwen3", "qwen3_moe"])
+def test_the_rotary_settings_of_earlier_transformers_are_read_too(spec: ModelSpec) -> None:
+    config = config_of_spec(spec, VOCAB, "float32")
+    del config["rope_parameters"]
+    assert spec_of_config(config) == spec.model_copy(update={"head_dim": spec.head_width})
+
+
+def test_a_model_of_several_files_is_read_through_its_index(folder: Path) -> None:
+    spec, whole = load_model(folder)
+    tensors = safetensors_torch.load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    names = list(tensors)
+    shards = {"a.safetensors": names[::2], "b.safetensors": names[1::2]}
+    for file, held in shards.items():
+        safetensors_torch.save_file({name: tensors[name] for name in held}, folder / file)
+    index = {"metadata": {}, "weight_map": {name: file for file, held in shards.items() for name in held}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    again_spec, again = load_model(folder)
+    assert again_spec == spec
+    assert all(torch.equal(again[name], whole[name]) for name in whole)
+    (folder / "b.safetensors").unlink()
+    assert "b.safetensors` cannot be read, got no such file" in complaint(folder)
+
+
+def test_a_missing_tensor_is_named(folder: Path) -> None:
+    edit_tensors(folder, lambda t: t.pop("model.layers.1.mlp.experts.2.up_proj.weight"))
+    assert "tensors are missing, got `model.layers.1.mlp.experts.2.up_proj.weight`;" in complaint(folder)
+
+
+def test_a_tensor_that_is_left_over_is_named(folder: Path) -> None:
+    edit_tensors(folder, lambda t: t.update({"model.layers.0.mlp.shared_expert.up_proj.weight": torch.zeros(2)}))
+    assert "left over, got `model.layers.0.mlp.shared_expert.up_proj.weight`;" in complaint(folder)
+
+
+def test_many_missing_tensors_are_counted(folder: Path) -> None:
+    edit_config(folder, num_hidden_layers=3)
+    # a layer has 2 norms, 4 projections, 2 head norms, 1 router and 3 x 3 expert tensors: 18
+    assert "and 15 more" in complaint(folder)
+
+
+def test_a_wrong_shape_names_both_shapes(folder: Path) -> None:
+    edit_tensors(folder, lambda t: t.update({"model.norm.weight": torch.ones(15)}))
+    assert "`model.norm.weight` has another shape than config.json says, got (15,); allowed: (16,)" in complaint(folder)
+
+
+def test_a_tied_head_may_be_written_out_but_must_be_the_embedding(folder: Path) -> None:
+    edit_tensors(folder, lambda t: t.update({"lm_head.weight": t["model.embed_tokens.weight"].clone()}))
+    load_model(folder)
+    edit_tensors(folder, lambda t: t["lm_head.weight"].add_(1))
+    assert "left over, got `lm_head.weight`" in complaint(folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"architectures": ["Qwen3MoEForCausalLM"]}, ["architecture", "did you mean `Qwen3MoeForCausalLM`?"]),
+        ({"architectures": ["GPT2LMHeadModel"]}, ["got `GPT2LMHeadModel`", "LlamaForCausalLM"]),
+        ({"architectures": None}, ["got `none`"]),
+        ({"hidden_act": "gelu"}, ["`hidden_act`", "got gelu", "silu"]),
+        ({"use_sliding_window": True}, ["does not know: `use_sliding_window`", "got True"]),
+        ({"layer_types": ["full_attention", "sliding_attention"]}, ["`layer_types`", "sliding_attention"]),
+        ({"mlp_only_layers": [0]}, ["`mlp_only_layers`", "got [0]"]),
+        ({"quantization_config": {"bits": 4}}, ["`quantization_config`"]),
+        (
+            {"rope_parameters": {"rope_type": "yarn", "factor": 4.0}},
+            ["rotary scaling", "got `yarn`", "default, llama3"],
+        ),
+        ({"hidden_size": "16"}, ["`d_model`"]),
+        ({"num_experts_per_tok": 0}, ["`top_k`", "got 0"]),
+        ({"vocab_size": None}, ["`vocab_size`", "got None"]),
+    ],
+)
+def test_a_configuration_the_engine_would_compute_otherwise_is_refused(
+    folder: Path, changes: dict[str, Any], words: list[str]
+) -> None:
+    edit_config(folder, **changes)
+    message = complaint(folder)
+    assert all(word in message for word in words), message
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "words"),
+    [
+        ("config.json", "{", "is not JSON"),
+        ("config.json", "[]", "is not a table"),
+        ("config.json", '{"architectures": ["LlamaForCausalLM"]}', "lacks 'num_hidden_layers'"),
+        ("model.safetensors", "GARBAGE", "is damaged"),
+        ("model.safetensors.index.json", "{}", "no weight_map"),
+    ],
+)
+def test_a_damaged_file_is_told_as_such(folder: Path, file: str, text: str, words: str) -> None:
+    (folder / file).write_text(text)
+    assert words in complaint(folder)
+
+
+def test_a_folder_that_is_none_is_told_as_such(tmp_path: Path) -> None:
+    assert "config.json` cannot be read, got No such file" in complaint(tmp_path / "nowhere")
+
+
+def test_a_shape_without_an_architecture_is_not_saved(tmp_path: Path) -> None:
+    spec = QWEN_MOE.model_copy(update={"d_shared_expert": 8})
+    with pytest.raises(ModelError, match="no architecture of this shape"):
+        save_model(tmp_path, spec, build_model(spec, VOCAB, seed=0).state_dict())
+    assert not list(tmp_path.iterdir())
