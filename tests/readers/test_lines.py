@@ -16,6 +16,12 @@ from steptune.readers.lines import clean
         ("> step:1 - a/b:1\n", "step:1 - a/b:1"),
         ("8125 - response_length/max:1024.0\n", "8125 - response_length/max:1024.0"),
         ("  0%|   |\rstep:4 - a/b:1\n", "step:4 - a/b:1"),
+        ("[36m(TaskRunner pid=7)[0m step:1 - a/b:1\n", "step:1 - a/b:1"),
+        (
+            "^[[36m(LLMRayActor pid=9)^[[0m INFO [block_pool.py:264] reset^[[32m [repeated 7x across cluster]^[[0m\n",
+            "INFO [block_pool.py:264] reset",
+        ),
+        ("ready in [31m 5s], then [30m]\n", "ready in [31m 5s], then [30m]"),
     ],
 )
 def test_only_what_was_put_around_a_line_is_taken_off(raw: str, text: str) -> None:

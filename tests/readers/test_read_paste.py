@@ -222,3 +222,22 @@ def test_a_named_card_bounds_what_memory_can_be_true(tmp_path: Path) -> None:
         memory = read_paste(write(tmp_path, line.format(value))).get_series("memory_allocated_gib")
         assert memory is not None
         assert memory.finite() == finite
+
+
+def test_arguments_that_a_logger_prints_are_settings(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text(
+        "[INFO:swift] args: RLHFArguments(rlhf_type='grpo', num_generations=8, vllm_mode='server')\n"
+        "2025-02-05 13:01:11 - INFO - __main__ - Training parameters GRPOConfig(\nbf16=True,\nbeta=0.04,\n)\n"
+        "INFO: 10.0.0.1 - request with RolloutConfig(a=1)\n"
+    )
+    paste = read_paste([log])
+    found = {setting.key: (setting.value, setting.origin.line) for setting in paste.settings}
+    assert found == {
+        "rlhf_type": ("grpo", 1),
+        "num_generations": (8, 1),
+        "vllm_mode": ("server", 1),
+        "bf16": (True, 3),
+        "beta": (0.04, 4),
+    }
+    assert paste.framework == "trl"

@@ -104,8 +104,6 @@ class Changed(Record):
 
     kind: Literal["changed"] = "changed"
     kinds: tuple[str, ...] = ("renamed", "removed", "deprecated")
-    unless: str = ""
-    """Condition under which the keys are those of a program around the framework, which has its own."""
 
 
 class Noted(Record):
@@ -128,8 +126,6 @@ class Misspelt(Record):
     kind: Literal["misspelt"] = "misspelt"
     prefixes: tuple[str, ...] = ()
     """Hydra prefixes that make the framework accept anything; empty: every key."""
-    unless: str = ""
-    """As `Changed.unless`."""
 
 
 class Repeated(Record):

@@ -18,6 +18,9 @@ MIN_WRAP_COLUMNS = 80
 """Shortest line, in characters, that a terminal may have wrapped (the customary smallest window)."""
 
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+_LOST_ESCAPE = re.compile(r"(?:\^\[)?\[(?:[01]|3\d|9\d)(?:;\d{1,3})*m(?! ?[\d\]])")
+"""A colour whose escape character an editor spelt out or a copy lost; `[31m 5s]` is a time."""
+
 _RAY_PREFIX = re.compile(r"\s*\([\w.:]+ pid=\d+(?:, ip=[\d.]+)?\) ?(?:\[repeated \d+x[^\]]*\] ?)?")
 _RAY_REPEAT = re.compile(r"\s?\[repeated \d+x across cluster\](?: \(Ray dedup.*)?$")
 _GREP_PREFIX = re.compile(r"\s*(?:[\w./-]+\.(?:log|txt|out|err)[:-])?\d+[:-](?=[(\[{<'\"A-Za-z])")
@@ -57,6 +60,7 @@ def _cleaned(raw: str) -> tuple[str, int]:
     """Text and width on the screen; kept for the last line, which everybody asks for before the next one comes."""
     text = raw.rstrip("\r\n")
     shown = _ANSI.sub("", text) if "\x1b" in text else text
+    shown = _LOST_ESCAPE.sub("", shown) if "[0m" in shown or "[3" in shown else shown
     return _without_prefixes(shown), len(shown)
 
 

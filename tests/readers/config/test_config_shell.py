@@ -171,3 +171,16 @@ def test_a_sourced_file_beside_the_script_is_followed(tmp_path: Path) -> None:
 def test_arrays_that_double_do_not_fill_the_memory() -> None:
     text = "A=(--x 1)\n" + 'A=("${A[@]}" "${A[@]}")\n' * 60 + 'python3 train.py "${A[@]}"'
     assert len(settings_of(text)) <= 5_000
+
+
+def test_a_toolbox_names_its_method_first_and_its_environment_before() -> None:
+    text = "CUDA_VISIBLE_DEVICES=0,1 \\\nNPROC_PER_NODE=2 \\\nswift rlhf \\\n --rlhf_type grpo \\\n --num_generations 8"
+    expected = {"env.CUDA_VISIBLE_DEVICES": "0,1", "env.NPROC_PER_NODE": 2, "rlhf_type": "grpo", "num_generations": 8}
+    assert values_in(text) == expected
+    without_backslashes = text.replace(" \\", "")
+    assert values_in(without_backslashes) == expected
+    assert values_in("swift build --configuration release") == {}
+
+
+def test_flags_of_a_rollout_server_are_not_the_trainers() -> None:
+    assert values_in("swift rollout --vllm_tensor_parallel_size 4") == {"vllm_serve.vllm_tensor_parallel_size": 4}

@@ -5,7 +5,6 @@ Which version a paste is for is often unknown, so this is worth knowing and no f
 
 from steptune.core.finding import Evidence
 from steptune.core.paste import Setting
-from steptune.lint.formula import holds
 from steptune.lint.hit import Hit
 from steptune.lint.rule import Changed
 from steptune.lint.view import View, spelling
@@ -17,8 +16,6 @@ MAX_NAMED = 3
 
 def hits(check: Changed, view: View) -> tuple[Hit, ...]:
     """Return one hit when any set key is in the table with one of the kinds asked for."""
-    if check.unless and holds(check.unless, view):
-        return ()
     rows = (row for row in renames(view.framework) if row.kind in check.kinds)
     found = [(setting, row) for row in rows if (setting := view.settings.get(spelling(row.old))) is not None]
     if not found:

@@ -8,7 +8,6 @@ from functools import cache
 
 from steptune.core.finding import Evidence
 from steptune.core.paste import Setting
-from steptune.lint.formula import holds
 from steptune.lint.hit import Hit
 from steptune.lint.rule import Misspelt
 from steptune.lint.view import View, spelling
@@ -29,8 +28,6 @@ NEGATION = "no_"
 
 def hits(check: Misspelt, view: View) -> tuple[Hit, ...]:
     """Return one hit per unknown key with a known near miss under the same parent."""
-    if check.unless and holds(check.unless, view):
-        return ()
     asked = (s for s in view.written if _is_asked(s, check, view.framework))
     found = ((setting, nearest_key(spelling(setting.key), view.framework)) for setting in asked)
     return tuple(_hit(setting, near) for setting, near in found if near is not None)

@@ -28,7 +28,10 @@ _SIZING = frozenset(
 """Launcher flags that say how many processes the job has or which backend it uses."""
 _WRAPPERS = frozenset({"uv", "srun", "mpirun", "docker", "singularity", "stdbuf", "env", "timeout", "numactl", "nsys"})
 _ENTRY_POINTS = frozenset({"rl", "sft", "trainer", "orchestrator", "inference", "trl", "nemo-rl", "skyrl", "areal"})
-_SERVERS = frozenset({"vllm-serve", "serve"})
+_SERVERS = frozenset({"vllm-serve", "serve", "rollout", "deploy"})
+_METHODS = frozenset({"rlhf", "sft", "pt", "train", "rollout", "deploy"})
+_TOOLBOXES = frozenset({"swift", "megatron", "llamafactory-cli"})
+"""Programs that name the method first: `swift rlhf --rlhf_type grpo`, `swift rollout`."""
 
 
 @final
@@ -48,6 +51,10 @@ class Launch:
     """A whole command inside this one (`ray job submit ... -- python ...`)."""
 
 
+NOTHING = Launch()
+"""A launch that passes nothing: what follows it has lost its backslashes, which Markdown eats."""
+
+
 def find_launch(words: Sequence[Word]) -> Launch | None:
     """Return the launch in ``words``, or None for a command that trains nothing."""
     first = words[0].text
@@ -59,6 +66,8 @@ def find_launch(words: Sequence[Word]) -> Launch | None:
         return _launcher(words[1:])
     if first in _ENTRY_POINTS or first == "vllm":
         return _entry_point(words)
+    if first in _TOOLBOXES:
+        return _toolbox(words)
     if first in _WRAPPERS:
         return _wrapped(words)
     if first.endswith(".py") and not _NOT_TRAINING.search(first):
@@ -154,6 +163,13 @@ def _is_flag_value(words: Sequence[Word], at: int) -> bool:
     """Whether the word before is a flag that takes this one: `--config_file zero3.yaml`."""
     before = words[at - 1].text if at else ""
     return before.startswith("--") and "=" not in before and not words[at].text.endswith(".py")
+
+
+def _toolbox(words: Sequence[Word]) -> Launch | None:
+    method = words[1].text if len(words) > 1 else ""
+    if method not in _METHODS:
+        return None
+    return Launch(arguments=tuple(words[2:]), scope_key="vllm_serve." if method in _SERVERS else "")
 
 
 def _entry_point(words: Sequence[Word]) -> Launch | None:

@@ -21,7 +21,8 @@ CONFIG_LINE: re.Pattern[str] = re.compile(
     |(?P<export>(?:export|declare|local|readonly)\s+[\w-])
     |(?P<environ>os\.environ[\[.])
     |(?P<command>(?:\$\s+)?(?:[A-Z_][A-Z0-9_]*+=\S*\s+)*
-        (?:(?:[\w.~-]*/[\w./~-]*)?python[\d.]*+|uv|torchrun|accelerate|trl|deepspeed|ray|srun|nohup|vllm)\s+[\w./$"'{-])
+        (?:(?:[\w.~-]*/[\w./~-]*)?python[\d.]*+|uv|torchrun|accelerate|trl|deepspeed|ray|srun|nohup|vllm
+            |swift(?=\ (?:rlhf|sft|pt|rollout|deploy)\b)|megatron(?=\ (?:rlhf|sft|pt)\b))\s+[\w./$"'{-])
     |(?:(?!(?:INFO|WARN|WARNING|ERROR|DEBUG|CRITICAL|FATAL|Traceback|File)\b)[+~]{0,2}[A-Za-z_@][\w.@-]*+(?:
         (?P<array>\+?=\()
         |(?P<call>(?:\s*=\s*[A-Za-z_][\w.]*+)?\((?<=(?:Config|uments|espace|rainer|rained|..Args)\())

@@ -14,7 +14,7 @@ from typing import final
 from steptune.core.paste import Note, Setting
 from steptune.core.profile import Origin
 from steptune.readers.config.arguments import env_setting, is_override, read_arguments, values_of
-from steptune.readers.config.launchers import Launch, find_launch
+from steptune.readers.config.launchers import NOTHING, Launch, find_launch
 from steptune.readers.config.line_kinds import is_metric_name
 from steptune.readers.config.settings import ConfigReading, make_setting
 from steptune.readers.config.shell_flow import Flow, Runs
@@ -26,7 +26,7 @@ _ASSIGN = re.compile(r"(?P<name>[A-Za-z_]\w*)(?P<append>\+?)=(?P<value>.*)", re.
 _EXPORTS = frozenset({"export", "declare", "typeset", "local", "readonly"})
 _ENV_PREFIX = re.compile(
     r"(?:VLLM|NCCL|CUDA|PYTORCH|TORCH|RAY|HYDRA|NRL|SGLANG|HF|TRANSFORMERS|OMP|TOKENIZERS|WANDB|UNSLOTH|VERL|NVTE"
-    r"|PYTHON|TRITON|HCCL|ASCEND|SKYRL|GLOO|UCX|FLASHINFER)_[A-Z0-9_]+"
+    r"|PYTHON|TRITON|HCCL|ASCEND|SKYRL|GLOO|UCX|FLASHINFER)_[A-Z0-9_]+|NPROC_PER_NODE|NNODES"
 )
 
 MAX_ARRAY_WORDS = 5_000
@@ -132,7 +132,7 @@ class ShellRun:
         launch = find_launch(words)
         if launch is None:
             return
-        self.num_launches += 1
+        self.num_launches += launch != NOTHING
         for word in inline:
             if found := _ASSIGN.fullmatch(word.text):
                 self.settings.append(env_setting(found["name"], found["value"], word, self.path))

@@ -22,6 +22,11 @@ from steptune.readers.scan.votes import Votes, file_votes, key_votes, setting_vo
 _LEVEL = re.compile(r"(?:\[?(?:INFO|DEBUG|WARNING|ERROR|CRITICAL)\b|\(?EngineCore|  warnings\.warn)")
 """Beginning of a log message, which never holds a setting but can look like one: `INFO: 10.0.0.1 - "POST ...`."""
 
+_LOGGED_CALL = re.compile(
+    r".{0,120}?\bINFO\b.{0,80}?[\s:](?=(?:\w*Arguments|(?:GRPO|RLOO|OnlineDPO|PPO|DPO|SFT|Model)Config)\()"
+)
+"""What a logger puts before the arguments it prints: `[INFO:swift] args: RLHFArguments(`."""
+
 ROWS_LOOKED_AT = 64
 """Records of a metrics file whose keys vote."""
 
@@ -56,7 +61,8 @@ def look_at(path: Path) -> InputFile:
         votes, hints = key_votes(keys), shared_votes(keys)
         return InputFile(path=path, metrics=reader, votes=votes, hints=hints, told=Told(facts=(), path=name))
     lines = head_lines(path)
-    config = config_of(path, [line for line in lines if not _LEVEL.match(line[1])])
+    bare = [(number, _without_logger(text)) for number, text in lines]
+    config = config_of(path, [line for line in bare if not _LEVEL.match(line[1])])
     told = read_told(lines, name)
     table_lines = tuple(line for line in lines if line[1].lstrip().startswith(("|", "│", "┃")))
     return InputFile(
@@ -83,6 +89,11 @@ def devices_of(files: Iterable[InputFile], excerpts: Iterable[Excerpt]) -> Devic
     oom = (e for e in excerpts if e.kind is ExcerptKind.OOM)
     stated = (read_devices([(e.origin.line, e.text)], e.origin.path) for e in oom)
     return _merged([*(file.devices for file in files), *stated])
+
+
+def _without_logger(text: str) -> str:
+    found = _LOGGED_CALL.match(text) if "INFO" in text and "(" in text else None
+    return text if found is None else text[found.end() :]
 
 
 def _merged(claims: Iterable[DeviceClaim | None]) -> DeviceClaim | None:

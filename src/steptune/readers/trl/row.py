@@ -17,7 +17,7 @@ _OWN_KEY = re.compile(
 _OWN_SETTING = re.compile(
     r"per_device_(?:train|eval)_batch_size|num_generations|steps_per_generation|generation_batch_size|vllm_mode"
     r"|vllm_(?:gpu_memory_utilization|tensor_parallel_size|enable_sleep_mode|max_model_length|importance_sampling_\w+)"
-    r"|use_vllm|max_completion_length|scale_rewards|reward_funcs"
+    r"|use_vllm|max_completion_length|scale_rewards|reward_funcs|rlhf_type|tuner_backend|template_backend|external_plugins"
     r"|fast_inference|max_lora_rank|load_in_4bit|unsloth_\w+|env\.UNSLOTH_\w+"
 )
 _SHARED_KEY = re.compile(
