@@ -1,4 +1,4 @@
-"""Steptune's own job files are no logs: they are named, with the commands that take them."""
+"""Steptune's own jobs and run folders are no logs: they are named, with the commands that take them."""
 
 from pathlib import Path
 
@@ -51,3 +51,12 @@ def test_a_framework_s_own_toml_is_no_job(text: str, tmp_path: Path) -> None:
 
 def test_the_example_is_a_job() -> None:
     assert is_job(EXAMPLE)
+
+
+def test_a_run_folder_is_for_the_report(tuned_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diagnose", str(tuned_run)]) == 2
+    assert "is a steptune run folder" in (said := capsys.readouterr().err)
+    assert "hint: `steptune report " in said
+    Path("run.log").write_text("step:1 - timing_s/step:10.0\nstep:2 - timing_s/step:11.0\n")
+    assert main(["diagnose", "run.log", str(tuned_run)]) == 0
+    assert capsys.readouterr().err.count("is left out") == 1

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from steptune.cli.answer import comparison
 from steptune.cli.input_files import check_stdin, input_files, split_list
-from steptune.cli.own_files import without_jobs
+from steptune.cli.own_files import without_own
 from steptune.cli.page_place import check_page
 from steptune.cli.show import EXIT_FINE, EXIT_FOUND, presentable, print_text, write_page
 from steptune.cli.streams import print_plain
@@ -22,7 +22,7 @@ def run(args: argparse.Namespace) -> int:
     check_stdin(names_a + names_b)
     with input_files(names_a) as paths_a, input_files(names_b) as paths_b:
         check_page(args.html, names_a + names_b, paths_a + paths_b)
-        found = presentable(comparison(*(without_jobs(paths, args.command) for paths in (paths_a, paths_b))))
+        found = presentable(comparison(*(without_own(paths, args.command) for paths in (paths_a, paths_b))))
     name_a, name_b = redact_text(args.a), redact_text(args.b)
     if args.html:
         from steptune.report.comparison_html import comparison_html

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from steptune.cli.answer import answer
 from steptune.cli.input_files import input_files
-from steptune.cli.own_files import without_jobs
+from steptune.cli.own_files import without_own
 from steptune.cli.page_place import check_page
 from steptune.cli.show import EXIT_FINE, EXIT_FOUND, EXIT_UNREAD, presentable, print_text, write_page
 from steptune.cli.streams import print_plain, say
@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the answer; exit 3 when a fault is among what is shown."""
     with input_files(args.files) as paths:
         check_page(args.html, args.files, paths)
-        diagnosis = presentable(answer(without_jobs(paths, args.command)))
+        diagnosis = presentable(answer(without_own(paths, args.command)))
     is_read = "no_data" not in diagnosis.codes()
     if args.only:
         diagnosis = only(diagnosis, kept_kinds(args.only))

@@ -9,6 +9,7 @@ from steptune import __version__
 from steptune.cli.frameworks import cache_dir
 from steptune.cli.streams import print_line, say
 from steptune.core.units import gib
+from steptune.engine.quota.limit import quota_way
 from steptune.tune.machine import cpu_name, torch_version
 
 MAX_QUIET_LOAD = 0.5
@@ -26,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     print_line(
         f"load       {load:.2f}: {'quiet enough' if load <= MAX_QUIET_LOAD * cores else 'noisy, expect wide intervals'}"
     )
-    print_line(f"quotas     {_cpu_quota()}")
+    print_line(f"quotas     {_cpu_quota()}; a side's share of the cores is held by {quota_way()}")
     print_line(f"cache      {cache_dir()}")
     print_line(f"torch      {torch or 'missing'}")
     if torch is None:
