@@ -100,3 +100,11 @@ def test_timers_that_an_exception_passes_are_no_phases(tmp_path: Path) -> None:
         assert paste.profile is None
         assert [p.seconds.value for p in paste.phases] == [310.0]
         assert any("ended with an error" in note.text for note in paste.notes)
+
+
+def test_time_under_no_known_timer_is_told_with_the_timers_that_are_there(tmp_path: Path) -> None:
+    row = "step:{} - timing_s/gen:90.0 - timing_s/score:85.5 - timing_s/ref:60 - timing_s/step:250.0 - a/b:1\n"
+    paste = paste_of(tmp_path, "".join(row.format(n) for n in range(3, 7)))
+    told = next(finding for finding in diagnose_paste(paste).findings if finding.code == "unattributed_time")
+    assert "`timing_s/score`" in told.title
+    assert told.evidence[0].text == "timing_s/score 85.5 s"

@@ -138,3 +138,12 @@ def test_a_first_row_that_ends_in_the_first_letters_of_a_key_is_one_of_metrics()
         [step] = steps_of(whole[:cut], whole[cut:], "other output")
         assert (step.value("response_length/mean"), step.value("response_length/max")) == (93.4375, 128.0)
         assert step.value("timing_s/step") == 30.03
+
+
+def test_the_last_line_of_a_log_is_whole_if_it_ends_as_the_step_before_it() -> None:
+    row = "step:{} - actor/lr:0.1 - timing_s/gen:20.5 - timing_s/step:31.0 - timing_per_token_ms/gen:1 - {}:120.5\n"
+    first, last = steps_in([row.format(1, "perf/throughput"), row.format(2, "perf/throughput")], "verl")
+    assert (first.value("perf/throughput"), last.value("perf/throughput")) == (120.5, 120.5)
+    for end in (row.format(2, "perf/time_per_step"), row.format(2, "perf/throughput").rstrip("\n")):
+        *_, last = steps_in([row.format(1, "perf/throughput"), end], "verl")
+        assert last.dropped[-1].text == "120.5"

@@ -7,11 +7,11 @@ import re
 from collections.abc import Sequence
 
 from steptune.core.finding import Evidence, Finding, FindingKind, Remedy, Severity
-from steptune.core.paste import Excerpt, ExcerptKind, Paste
+from steptune.core.paste import Excerpt, ExcerptKind, Paste, Series
 from steptune.core.phase import Role
 from steptune.core.profile import Profile
 from steptune.diagnose.durations import said
-from steptune.diagnose.job import Job, origin_of, read_job
+from steptune.diagnose.job import Job, mean_of, origin_of, read_job
 from steptune.diagnose.settling import ramp_up
 from steptune.diagnose.switch_lines import switch_lines
 from steptune.diagnose.tables import has_times, tables
@@ -24,6 +24,12 @@ LARGE_UNATTRIBUTED_FRAC = 0.2
 
 MAX_PHASES = 8
 """Phases without their step that are listed: more than that is a log of many steps, in which the step is timed."""
+
+MAX_UNKNOWN = 4
+"""Timers without a known place that are named."""
+
+UNREAD = "timers not read, their time stays unattributed: "
+"""Beginning of the readers' note on them."""
 
 _REWARDS = ("reward", "reward_std", "rewards", "raw_reward", "score")
 
@@ -120,7 +126,7 @@ def _steps(job: Job) -> list[Finding | None]:
         if _is_warm_up(paste)
         else None,
         _finding("ramp_up", f"No verdict during ramp-up: {moving}", evidence=times) if moving else None,
-        _unattributed(paste.profile),
+        _unattributed(paste, paste.profile),
         _outside(paste),
     ]
 
@@ -132,18 +138,30 @@ def _step_times(job: Job) -> tuple[Evidence, ...]:
     return (Evidence(text=f"{series.key} {series.finite()[-1]:g} s", origin=origin_of(series)),)
 
 
-def _unattributed(profile: Profile) -> Finding | None:
-    """Time under no timer, on the clock that is the step."""
+def _unattributed(paste: Paste, profile: Profile) -> Finding | None:
+    """Time under no timer whose place is known, on the clock that is the step."""
     trainer = profile.role(Role.TRAINER)
     if trainer is None or not trainer.phases or not trainer.wall_s > 0:
         return None
-    frac = trainer.unattributed_s() / trainer.wall_s
+    frac, seconds = trainer.unattributed_s() / trainer.wall_s, said(trainer.unattributed_s())
     if not LARGE_UNATTRIBUTED_FRAC <= frac <= 1:
         return None
-    title = (
-        f"{frac:.0%} of the step is under no timer ({said(trainer.unattributed_s())}): what it goes to cannot be said"
-    )
-    return _finding("unattributed_time", title)
+    others = _unknown_timers(paste)
+    if not others:
+        title = f"{frac:.0%} of the step is under no timer ({seconds}): what it goes to cannot be said"
+        return _finding("unattributed_time", title)
+    told = ", ".join(f"`{series.key}` {said(mean_of(series))}" for series in others)
+    title = f"{frac:.0%} of the step ({seconds}) is under no timer that this tool knows; the log has {told} besides"
+    facts = tuple(Evidence(text=f"{s.key} {mean_of(s):.6g} s", origin=origin_of(s)) for s in others)
+    return _finding("unattributed_time", title, evidence=facts)
+
+
+def _unknown_timers(paste: Paste) -> list[Series]:
+    """Timers that the readers left alone, as they may be nested, the longest first."""
+    named = [n.text.removeprefix(UNREAD).split(", ") for n in paste.notes if n.text.startswith(UNREAD)]
+    found = [series for key in named[0] if (series := paste.get_series(key)) is not None] if named else []
+    timed = [series for series in found if series.finite() and mean_of(series) > 0]
+    return sorted(timed, key=mean_of, reverse=True)[:MAX_UNKNOWN]
 
 
 def _is_warm_up(paste: Paste) -> bool:

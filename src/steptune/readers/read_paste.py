@@ -27,6 +27,7 @@ from steptune.readers.scan.keep import FIRST_STEPS, StepKeeper
 from steptune.readers.scan.log import LogScan, scan_log
 from steptune.readers.scan.phase_table import read_phase_table
 from steptune.readers.scan.same_run import watch_for, without_retold
+from steptune.readers.scan.step_table import read_step_table
 from steptune.readers.scan.votes import Votes, winner
 from steptune.readers.scan.walk import files_of
 from steptune.readers.series import series_of, with_status
@@ -122,12 +123,20 @@ def _with_quoted(
     records: list[StepRecord], files: Sequence[InputFile], row: FrameworkReader | None
 ) -> list[StepRecord]:
     """Steps; where none is timed the one that a hand-made table tells; where there is none what people quote."""
-    if row is None or any(key in record.readings for record in records for key in row.step_keys()):
+    if row is None or any(key in record.readings for record in records for key in _printed_step_keys(row)):
         return records
     told = (read_phase_table(file.table_lines, str(file.path), row.table_key) for file in files)
-    records = [*records, *(record for record in told if record is not None)]
-    texts = [] if records else [file.path for file in files if file.metrics is None]
-    return records or [r for path in texts for r in read_loose_pairs(head_lines(path), str(path), row.known_key)]
+    listed = (read_step_table(file.table_lines, str(file.path), row.known_key) for file in files)
+    records = [*records, *(record for record in told if record is not None), *chain.from_iterable(listed)]
+    if any(key not in row.step_keys() for record in records for key in record.readings):
+        return records
+    texts = [file.path for file in files if file.metrics is None]
+    return [*records, *(r for path in texts for r in read_loose_pairs(head_lines(path), str(path), row.known_key))]
+
+
+def _printed_step_keys(row: FrameworkReader) -> list[str]:
+    """Return the keys of a step time that the framework prints: a bar tells less than a table made by hand."""
+    return [key for key in row.step_keys() if not row.series[key].is_derived]
 
 
 def _settings(files: Sequence[InputFile]) -> tuple[Setting, ...]:

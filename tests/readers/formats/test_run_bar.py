@@ -19,6 +19,9 @@ def read(tmp_path: Path, text: str) -> Paste:
     return read_paste([path])
 
 
+BAR = bar("Training Progress", 12, "30:00", "150.00s/it")
+
+
 @pytest.mark.parametrize(
     ("text", "step_s"),
     [
@@ -30,6 +33,7 @@ def read(tmp_path: Path, text: str) -> Paste:
         (bar("Running step", 12, "30:00", "151.00s/it"), 150.0),
         (bar("Training Progress", 312, "30:00", "150.00s/it"), None),  # resumed at step 300
         (bar("Training Progress", 2, "05:00", "150.00s/it"), None),  # warm-up
+        (bar("Training Progress", 12, "30:00", "150.00s/it").replace("/400", "/90") + BAR, None),  # two runs
         (bar("Generating sequences", 12, "30:00", "150.00s/it"), None),
     ],
 )

@@ -86,3 +86,9 @@ def test_where_a_step_has_its_dict_the_batches_are_not_steps_too() -> None:
 def test_a_value_that_the_lines_end_cuts_is_not_read() -> None:
     [step] = steps_in("openrlhf", "Train epoch [1/1]:  50%|█████     | 4/8 [00:11<00:05,  1.94s/it, pg=0.25, rm=0.28\n")
     assert (step.value("policy_loss"), step.value("reward")) == (0.25, None)
+
+
+def test_behind_the_bar_over_an_episode_stand_its_metrics_too() -> None:
+    text = "Episode [1/1]:  24%|# | 2431/9050 [12:59:12<20:32:20,  9.70s/it, policy_loss=0.04, reward=0.827]\n"
+    [step] = steps_in("openrlhf", text)
+    assert (step.number, step.value("policy_loss"), step.value("reward")) == (2431, 0.04, 0.827)

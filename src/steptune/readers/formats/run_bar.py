@@ -5,7 +5,7 @@ resume their quotient is too small. It is believed only where the rate beside it
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import final
 
 from steptune.readers.average import MIN_STEPS_KEPT, WARMUP_STEPS
@@ -37,6 +37,8 @@ class RunBar:
     path: str
     labels: tuple[str, ...]
     _last: tuple[Bar, int] | None = None
+    _totals: set[int] = field(default_factory=set[int])
+    """Of more than one length are several runs, whose steps are not the same."""
 
     def take(self, line: Line) -> None:
         """Take note of the bars of a line."""
@@ -45,10 +47,11 @@ class RunBar:
         for bar in find_bars(line.text):
             if bar.label.endswith(self.labels) and bar.done > 0:
                 self._last = (bar, line.number)
+                self._totals.add(bar.total)
 
     def end(self) -> Iterator[StepRecord]:
         """Yield the mean step, where enough steps were done and the rate agrees with it."""
-        if self._last is None:
+        if self._last is None or len(self._totals) > 1:
             return
         bar, line = self._last
         mean_s = bar.elapsed_s / bar.done

@@ -13,11 +13,12 @@ BAR_KEY = "Episode s/it"
 PREFIX = "timing/"
 
 BAR_NAMES: Mapping[str, str] = {
+    **{name: name for name in ("policy_loss", "critic_loss", "response_length", "total_length", "values")},
     **{"act_loss": "policy_loss", "pg": "policy_loss", "reward": "reward", "rm": "reward", "return": "return"},
     **{"ret": "return", "gen_len": "response_length", "glen": "response_length", "tot_len": "total_length"},
     **{"tlen": "total_length", "kl": "kl", "act_lr": "actor_lr", "ent_loss": "entropy_loss"},
 }
-"""Short names behind the bar over training batches, of two generations, and the keys that they stand for."""
+"""Names behind the bars, of three generations, the long ones first, and the keys that they stand for."""
 
 SERIES: Mapping[str, Gauge] = {
     STEP_KEY: Gauge(name="step_time"),

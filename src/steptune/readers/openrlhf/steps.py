@@ -84,9 +84,8 @@ class _Reader:
     def _bars(self, line: Line) -> Iterator[StepRecord]:
         for bar in find_bars(line.text):
             if _EPISODE.search(bar.label) and bar.done and "prompts_consumed" not in line.text:
-                yield from self.bars.put(
-                    bar.done, [Reading(key=BAR_KEY, value=bar.item_s, text=bar.text, line=line.number)]
-                )
+                rate = Reading(key=BAR_KEY, value=bar.item_s, text=bar.text, line=line.number)
+                yield from self.bars.put(bar.done, [rate, *_postfix(line, bar).values()])
             elif _EPOCH.search(bar.label):
                 self._hold(_postfix(line, bar))
 

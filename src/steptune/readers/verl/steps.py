@@ -110,6 +110,8 @@ class _Reader:
     edge: ScreenEdge = field(default_factory=ScreenEdge)
     spoken: SpokenTimers = field(init=False)
     bar: RunBar = field(init=False)
+    last_key: str = ""
+    """Of the last line of metrics."""
     has_timers: bool = False
     """Whether a line of metrics timed anything."""
 
@@ -170,9 +172,22 @@ class _Reader:
         found = list(_metrics(line))
         if len(line.rows) == 1:
             self.edge.saw(line.last_row_width)
+            found = self._with_end(found, line)
         if found and isinstance(last := found[-1], Reading) and _is_doubtful(line):
             self.edge.doubt(last.line, last.key, width=line.last_row_width, text=line.text)
         return iter(found)
+
+    def _with_end(self, found: list[Reading | Dropped], line: _OpenLine) -> list[Reading | Dropped]:
+        """The metrics, the last of the input whole if it ends as the step before it did and its line ended too."""
+        if not found:
+            return found
+        last, before, self.last_key = found[-1], self.last_key, found[-1].key
+        value = parse_number(last.text)
+        if isinstance(last, Reading) or last.key != before or value is None:
+            return found
+        if not line.is_ended or _lacks_end(line):
+            return found
+        return [*found[:-1], Reading(key=last.key, value=value, text=last.text, line=last.line)]
 
     def _take(self, metrics: Iterable[Reading | Dropped]) -> Iterator[StepRecord]:
         for found in metrics:
