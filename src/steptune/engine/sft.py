@@ -51,6 +51,7 @@ SOURCES = (
     "engine/moe_dispatch.py",
     "engine/inputs.py",
     "engine/attention.py",
+    "engine/recur.py",
     "engine/micro_batch.py",
     "engine/plan.py",
     "envs/math/*.py",

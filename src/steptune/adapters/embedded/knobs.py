@@ -6,7 +6,7 @@ the arithmetic vocabulary's logits are smaller than one layer's activations. It 
 
 from steptune.core.job import JobSpec
 from steptune.core.knob import Effect, KnobSpec, KnobValue, Restart
-from steptune.core.model import ExpertFields
+from steptune.core.model import ExpertFields, HybridFields
 from steptune.core.phase import Role
 from steptune.engine.quota.split import splits
 
@@ -21,7 +21,7 @@ MOVED_IF = "rollout_cores"
 and its seven values would be multiplied with every other knob's."""
 
 LAYOUTS = ("padded", "sorted", "packed", "shared_prefix")
-"""Every layout of `engine.plan`."""
+"""Every layout of `engine.plan`; the last one is not for recurrent layers, which cannot continue a shared prompt."""
 
 
 def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
@@ -32,6 +32,7 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
     passes: tuple[KnobValue, ...] = (None,) if job.algorithm.num_updates == 1 else (2048, 8192)
     dispatches: tuple[KnobValue, ...] = DISPATCHES if isinstance(job.model, ExpertFields) else ("grouped",)
     shares: tuple[KnobValue, ...] = (None, *splits(job.devices.num_cores)) if MOVED_IF in job.knobs.allow else (None,)
+    layouts = LAYOUTS[:-1] if isinstance(job.model, HybridFields) else LAYOUTS
     rollout, trainer, controller = Role.ROLLOUT, Role.TRAINER, Role.CONTROLLER
     none, precision, staleness = Effect.NONE, Effect.PRECISION, Effect.STALENESS
     return (
@@ -42,7 +43,7 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
         _knob("rollout_threads", rollout, threads, none, "threads of the rollout"),
         _knob("train_threads", trainer, threads, none, "threads of the trainer"),
         _knob("train_dtype", trainer, ("fp32", "bf16"), precision, "number format of the training forward"),
-        _knob("layout", trainer, LAYOUTS, none, "how rows become micro-batches"),
+        _knob("layout", trainer, layouts, none, "how rows become micro-batches"),
         _knob("micro_batch_tokens", trainer, MICRO_BATCH_TOKENS, none, "positions per micro-batch"),
         _knob("moe_dispatch", trainer, dispatches, none, "how tokens reach their experts"),
         _knob("recompute", trainer, (True, False), none, "recompute activations in backward"),
