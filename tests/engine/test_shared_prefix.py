@@ -39,7 +39,7 @@ def weighted_loss(dtype: torch.dtype, layout: Layout, token_budget: int) -> tupl
         inputs = build_inputs(joined, micro)
         hidden_ND = model.hidden(inputs.tokens_N, inputs.positions_N, inputs.context)
         logprob_C = token_logprobs(
-            model.logits, hidden_ND[inputs.predict_C], inputs.target_C, temperature=1.0, tile_tokens=None
+            hidden_ND[inputs.predict_C], model.head_weight, inputs.target_C, temperature=1.0, tile_tokens=None
         )
         loss = (logprob_C * weight_BT[inputs.flat_C]).sum()
         loss.backward()

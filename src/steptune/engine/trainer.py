@@ -289,8 +289,8 @@ class Trainer:
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.knobs.train_dtype == "bf16"):
             hidden_ND = model.hidden(inputs.tokens_N, inputs.positions_N, context, recompute=recompute)
             return token_logprobs(
-                model.logits,
                 hidden_ND.index_select(0, inputs.predict_C),
+                model.head_weight,
                 inputs.target_C,
                 temperature=self.algorithm.temperature,
                 tile_tokens=self.knobs.head_tile_tokens,
