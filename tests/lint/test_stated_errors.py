@@ -37,7 +37,7 @@ REFUSALS = [
     (
         "AssertionError: real_train_batch_size (4) must be divisible by minimal possible batch size (8)",
         "verl/refused_train_batch",
-        "8 or 8",  # there is no multiple below
+        "rollout.n 8, or",  # there is no multiple below
     ),
     (
         "AssertionError: ppo_mini_batch_size 0 should be larger than 0 after normalization",
@@ -89,7 +89,7 @@ REFUSALS = [
         "AssertionError: Check batch related parameters. train_batch_size is not equal to micro_batch_per_gpu * "
         "gradient_acc_step * world_size 100 != 3 * 4 * 8",
         "any/refused_deepspeed_batch",
-        "96 and 104",
+        "nearest multiples of 8: 96 or 104",
     ),
     (
         "ValueError: max_num_batched_tokens (4096) is smaller than max_model_len (4608). This effectively limits",
@@ -130,6 +130,32 @@ REFUSALS = [
         "ValueError: Some specified arguments are not used by the HfArgumentParser: ['--foo', '1']",
         "any/refused_argument",
         "`--foo`",
+    ),
+    (
+        "RuntimeError: world_size (6) is not equal to tensor_model_parallel_size (2) "
+        "x pipeline_model_parallel_size (1)",
+        "any/refused_sides",
+        "6 processes",
+    ),
+    (
+        "AssertionError: rollout world_size: 6 is not divisible by infer_tp: 4",
+        "any/refused_multiple",
+        "make rollout world_size 4 or 8",
+    ),
+    (
+        "AssertionError: data batch size must be divisible by mini_batch_size, got 1030 and 500",
+        "any/refused_multiple",
+        "make data batch size 1000 or 1500",
+    ),
+    (
+        "ValueError: rollout_batch_size (48) should be a multiple of dp_size 32",
+        "any/refused_multiple",
+        "rollout_batch_size 48 is not a multiple of dp_size 32",
+    ),
+    (
+        "ValueError: max_completion_length (4096) must be less than max_model_len 2048",
+        "any/refused_bound",
+        "must be less than max_model_len, 2048",
     ),
     (
         "torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /broadcast_from/0/4",
@@ -175,6 +201,8 @@ def test_no_refusal_shares_its_code_with_a_rule() -> None:
         "RuntimeError: CUDA error: device-side assert triggered",
         "AssertionError",
         "ValueError: batch must be divisible by something",
+        "RuntimeError: The size of tensor a (1685) must match the size of tensor b (1684) at non-singleton dimension 0",
+        "ValueError: step 12 is not a multiple of anything",
         "TypeError: forward() got an unexpected keyword argument 'x'",
     ],
 )

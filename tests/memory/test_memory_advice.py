@@ -589,3 +589,24 @@ def test_an_open_phase_still_gets_the_trainers_keys_under_a_condition(
     assert finding.code == "oom/unknown"
     assert any(line in said for said in lines(finding)), lines(finding)
     assert all(remedy.text.startswith("If training ran out") for remedy in finding.remedies if remedy.lines)
+
+
+def test_the_call_that_ray_repeats_and_the_text_it_repeats_are_one_failure(oom_paste: Any) -> None:
+    header = "ray.exceptions.RayTaskError(OutOfMemoryError): ray::WorkerDict.actor_rollout_update_actor() (pid=7)"
+    text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 5.80 GiB. run_backward"
+    assert [finding.code for finding in memory_findings(oom_paste(header, text))] == ["oom/backward"]
+    assert [finding.code for finding in memory_findings(oom_paste(header))] == ["oom/unknown"]
+
+
+def test_frames_of_an_upcast_to_float_are_the_logits(oom_paste: Any) -> None:
+    frames = ('File "megatron/core/transformer/module.py", line 373, in float_conversion', "val = val.float()")
+    text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 61.34 GiB."
+    assert only(memory_findings(oom_paste(text, frames=frames))).code == "oom/logits"
+
+
+def test_rays_own_link_tells_a_kill_whose_first_line_is_cut_off(oom_paste: Any) -> None:
+    text = (
+        "Refer to the documentation on how to address the out of memory issue: "
+        "https://docs.ray.io/en/latest/ray-core/scheduling/ray-oom-prevention.html. Consider provisioning more memory"
+    )
+    assert only(memory_findings(oom_paste(text))).code == "oom/host"

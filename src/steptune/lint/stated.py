@@ -20,6 +20,9 @@ KINDS = (ExcerptKind.ERROR, ExcerptKind.OOM, ExcerptKind.WARNING)
 MAX_SHOWN = 240
 """Characters of a message that the evidence repeats."""
 
+LABELS = {True: "same algorithm", False: "changes what is trained"}
+"""What a fix does to the training, where that is known."""
+
 _HOLE = re.compile(r"\{(\w+)\}")
 
 
@@ -27,7 +30,8 @@ class StatedFix(Record):
     """What to do: ``StatedFix(text="make the product {above}", same_algorithm=False)``."""
 
     text: str
-    same_algorithm: bool = True
+    same_algorithm: bool | None = None
+    """Unknown where it depends on what the numbers count."""
 
 
 class StatedError(Record):
@@ -100,7 +104,8 @@ def _multiples(error: StatedError, words: dict[str, str]) -> dict[str, str]:
     if step <= 0:
         return {}
     below = value // step * step
-    return {"below": str(below or below + step), "above": str(below + step)}
+    above = below + step
+    return {"nearest": f"{below} or {above}" if below else str(above), "above": str(above)}
 
 
 def _finding(error: StatedError, words: dict[str, str], excerpt: Excerpt) -> Finding:
@@ -120,8 +125,10 @@ def _finding(error: StatedError, words: dict[str, str], excerpt: Excerpt) -> Fin
 
 
 def _remedy(fix: StatedFix, words: dict[str, str], source: str) -> Remedy:
-    label = "same algorithm" if fix.same_algorithm else "changes what is trained"
-    return Remedy(text=f"{_filled(fix.text, words)} ({label})", keeps_algorithm=fix.same_algorithm, source=source)
+    label = "" if fix.same_algorithm is None else f" ({LABELS[fix.same_algorithm]})"
+    return Remedy(
+        text=f"{_filled(fix.text, words)}{label}", keeps_algorithm=fix.same_algorithm is not False, source=source
+    )
 
 
 def _filled(text: str, words: dict[str, str]) -> str:

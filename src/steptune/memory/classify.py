@@ -16,6 +16,12 @@ from steptune.memory.tables import Meaning, compiled, frame_signs, text_signs
 UNKNOWN = "unknown"
 """Phase of a failure whose text and frames do not say where the program was."""
 
+UPDATE = "update"
+"""Phase of a failure somewhere in a training update."""
+
+RETOLD = "ray.exceptions.RayTaskError"
+"""Start of the line with which Ray repeats a worker's exception: it names the call that the controller made."""
+
 AFTER_REACH = 12
 """Lines after a failing text in which the controller's own error belongs to it: Ray repeats the text in a few."""
 
@@ -104,10 +110,10 @@ def words_of(excerpt: Excerpt) -> str:
 def failures(told: Sequence[Told]) -> list[Failure]:
     """Group the failing texts by phase, in order of their first line."""
     failing = [one for one in told if one.meaning == "failure"]
-    known = {_size(one) for one in failing if one.phase != UNKNOWN and one.figures.needed_gib is not None}
+    known = {_size(one) for one in failing if not _names_no_phase(one) and one.figures.needed_gib is not None}
     groups: dict[str, list[Told]] = {}
     for one in failing:
-        is_repeat = one.phase == UNKNOWN and (_size(one) in known or (one.figures.needed_gib is None and known))
+        is_repeat = _names_no_phase(one) and (_size(one) in known or (one.figures.needed_gib is None and known))
         if not is_repeat:
             groups.setdefault(one.phase, []).append(one)
     if not groups:
@@ -115,6 +121,11 @@ def failures(told: Sequence[Told]) -> list[Failure]:
     return [
         Failure(phase=phase, told=tuple(sorted(ones, key=_telling, reverse=True))) for phase, ones in groups.items()
     ]
+
+
+def _names_no_phase(one: Told) -> bool:
+    """Whether a text leaves open where inside a call it failed: the controller's own, or one that names the update."""
+    return one.phase in (UNKNOWN, UPDATE) or one.excerpt.text.startswith(RETOLD)
 
 
 def _kills(told: Sequence[Told]) -> dict[str, list[Told]]:

@@ -170,3 +170,13 @@ def test_deep_and_self_repeating_yaml_ends() -> None:
     laughs = "a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\n" + "d: [" + ", ".join(["*c"] * 500) + "]"
     assert isinstance(read_yaml(list(enumerate(laughs.split("\n"), start=1))), Map)
     assert isinstance(read_yaml([(1, "a: " + "[" * 3000)]), Map)
+
+
+def test_a_blank_line_inside_a_section_does_not_end_it() -> None:
+    text = "policy:\n  name: Qwen/Qwen3-4B\n\n  # the engine\n  generation:\n    tp: 2\n\n  megatron_cfg:\n    tp: 4\n\ngrpo:\n"
+    assert values_in(text + "  group: 16\n") == {
+        "policy.name": "Qwen/Qwen3-4B",
+        "policy.generation.tp": 2,
+        "policy.megatron_cfg.tp": 4,
+        "grpo.group": 16,
+    }

@@ -73,12 +73,20 @@ class Block:
 
 
 def cut_blocks(lines: Iterable[NumberedLine]) -> Iterator[Block]:
-    """Yield the blocks in order; lines that look like nothing are left out and end a block that is complete."""
+    """Yield the blocks in order; lines that look like nothing are left out and end a block that is complete.
+
+    A blank line ends YAML only before a line that is not indented: sections inside a section stand apart too.
+    """
     block: Block | None = None
+    is_paused = False
     for number, text in lines:
+        if block is not None and block.language == "yaml" and not text.strip():
+            is_paused = True
+            continue
         found = CONFIG_LINE.match(text)
         kind = found.lastgroup if found else None
-        if block is not None and _belongs(block, kind, number, text):
+        is_new, is_paused = is_paused and kind != "comment" and text[:1] not in " \t", is_paused and kind == "comment"
+        if block is not None and not is_new and _belongs(block, kind, number, text):
             if kind is not None or block.is_continued or block.language == "overrides":
                 block.add(number, text, bracket_depth(text))
             continue
