@@ -100,7 +100,7 @@ def _paste(files: Sequence[InputFile], steps: _Steps, row: FrameworkReader | Non
         profile=None if reading is None else reading.profile,
         phases=() if reading is None else reading.phases,
         notes=(*failed, *(() if reading is None else reading.notes), *_restarts(records), *_notes(files, steps.keeper)),
-        num_steps_seen=steps.keeper.num_seen - steps.keeper.watch.num_retold(),
+        num_steps_seen=max(steps.keeper.num_seen - steps.keeper.watch.num_retold(), len(records)),
         num_lines=sum(scan.num_lines for scan in scans),
     )
 

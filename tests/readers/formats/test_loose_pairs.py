@@ -115,3 +115,13 @@ def test_pairs_in_backticks_with_the_step_named_last(tmp_path: Path) -> None:
 def test_a_number_with_a_comma_in_it_is_not_its_first_digits(tmp_path: Path) -> None:
     text = "timing_s/gen: 74.02\ntiming_s/update_actor: 1,234\ntiming_s/step: 1,234\n"
     assert values(read(tmp_path, text)) == {"timing_s/gen": [74.02]}
+
+
+@pytest.mark.parametrize("step", ["step {}", "[Step {}/100]", "global step: {}", "Step #{}"])
+def test_a_step_named_before_the_metrics_of_its_line_is_theirs(step: str, tmp_path: Path) -> None:
+    row = "2026-01-02 10:12:14 | INFO | " + step + " | timing_s/gen={} timing_s/step=96.5\n"
+    paste = read(tmp_path, row.format(12, 74.02) + row.format(13, 76.02))
+    series = paste.get_series("timing_s/gen")
+    assert series is not None
+    assert [(point.step, point.value) for point in series.points] == [(12, 74.02), (13, 76.02)]
+    assert paste.num_steps_seen == 2

@@ -24,6 +24,9 @@ _PAIR = re.compile(
 _SUMMARY = re.compile(rf"\s*wandb:\s+(?P<key>{_KEY})\s+(?P<value>{_VALUE})\s*")
 """A row of the run summary that W&B prints at the end."""
 
+_STEP_WORD = re.compile(r"\b(?:global[ _])?step[ :#]{1,3}(\d{1,9})(?:/\d{1,9})?(?=\W)", re.IGNORECASE)
+"""The number of a step before the metrics of a line: `INFO | step 12 | timing_s/gen=74.0`."""
+
 _STEPS = ("step", "global_step", "training/global_step", "train/global_step", "trainer/global_step")
 
 _WITH_NUMBER_LAST = 2
@@ -65,6 +68,10 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
         yield cells[0].strip(" `*"), cells[1].strip(" `*")
     if cells:
         return
-    for pair in _PAIR.finditer(text):
+    pairs = list(_PAIR.finditer(text))
+    named = _STEP_WORD.search(text, 0, pairs[0].start()) if pairs else None
+    if named is not None:
+        yield _STEPS[0], named[1]
+    for pair in pairs:
         if pair.end() < len(text.rstrip()) or len(text) < MIN_WRAP_COLUMNS:
             yield pair["key"], pair["value"]
