@@ -184,3 +184,9 @@ def test_a_toolbox_names_its_method_first_and_its_environment_before() -> None:
 
 def test_flags_of_a_rollout_server_are_not_the_trainers() -> None:
     assert values_in("swift rollout --vllm_tensor_parallel_size 4") == {"vllm_serve.vllm_tensor_parallel_size": 4}
+
+
+@pytest.mark.parametrize("end", ["2>&1 | tee run.log", "2> err.txt", "> run.log 2>&1 &", "&> run.log", "2>/dev/null"])
+def test_where_the_output_goes_is_no_value_of_the_last_flag(end: str) -> None:
+    assert values_in(f"python3 train.py --num_generations 8 {end}") == {"num_generations": 8}
+    assert values_in(f"python3 train.py --reward_funcs a b {end}") == {"reward_funcs": ("a", "b")}

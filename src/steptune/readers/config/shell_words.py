@@ -13,6 +13,9 @@ from steptune.readers.config.shell_variables import Scope, expand
 
 _OPERATORS = ";|&\n"
 _ASSIGN = re.compile(r"[A-Za-z_]\w*\+?=")
+_NUMBERED_STREAM = re.compile(r"\d+(?=>)")
+"""What is redirected in `2>&1`, which is no value of the flag before it."""
+
 _ASSIGN_ARRAY = re.compile(r"[A-Za-z_]\w*\+?=\(")
 
 
@@ -84,7 +87,8 @@ class ShellReader:
                 operator = self._read_operator()
                 if words or operator in (";;", ")"):
                     return Command(words=tuple(words), ended_by=operator)
-            elif char in "<>":
+            elif char in "<>" or _NUMBERED_STREAM.match(self.text, self.at):
+                self.at = self.text.index(">" if char not in "<>" else char, self.at)
                 self._skip_redirection()
             else:
                 self._read_into(words)
