@@ -224,3 +224,13 @@ def test_what_the_log_does_not_say_is_listed_and_none() -> None:
     assert {"framework_version", "tokens_per_step", "trainer.num_devices", "phase.weight_sync"} <= set(profile.missing)
     assert profile.tokens_per_step is None
     assert profile.mismatch is None
+
+
+@pytest.mark.parametrize("name", ["collect_trajectory", "generate_trajectories"])
+def test_a_forks_name_of_the_rollout_counts_where_verls_is_not_there(name: str, tmp_path: Path) -> None:
+    row = f"step:3 - timing_s/{name}:150.0 - {{}}timing_s/update_actor:75.0 - timing_s/step:260.0 - a/b:1.0\n"
+    log = tmp_path / "run.log"
+    log.write_text(row.format(""))
+    assert seconds(profile_at([log]), Role.ROLLOUT, "rollout", SpanKind.BUSY) == 150.0
+    log.write_text(row.format("timing_s/gen:170.0 - "))
+    assert seconds(profile_at([log]), Role.ROLLOUT, "rollout", SpanKind.BUSY) == 170.0

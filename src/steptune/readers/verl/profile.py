@@ -45,13 +45,13 @@ _IDLE_NOTE = "verl counts only the last pause of the cycle as idle (verl #6693):
 def to_reading(records: Sequence[StepRecord], facts: JobFacts) -> LogReading | None:
     """Return the profile and its notes, or the phases alone when no step has `timing_s/step`."""
     schedule = schedule_of(records, facts)
-    timers = timers_of(schedule)
+    timers = timers_of(schedule, _keys(records))
     possible = [without_impossible_timers(record, step_key=STEP_KEY, timers=timers) for record in records]
     cycle = _steps_per_line(possible, facts) if schedule is Schedule.FULLY_ASYNC else None
     step_note = "" if cycle is None else f"one parameter-sync cycle of {cycle} trainer steps"
     kept = keep_steps(possible, step_key=STEP_KEY, timer_keys=[t.key for t in timers], step_note=step_note)
     if kept is None:
-        reading = untimed_reading(records, untimed_timers(schedule))
+        reading = untimed_reading(records, untimed_timers(schedule, _keys(records)))
         return reading if reading and reading.phases else whole_step_reading(records, facts, "verl") or reading
     settings = dict(facts.settings) | ({} if cycle is None else {_CYCLE_KEY: cycle})
     profile = with_missing(_profile(kept, facts, schedule).model_copy(update={"settings": settings}))
@@ -92,11 +92,17 @@ def _profile(kept: KeptSteps, facts: JobFacts, schedule: Schedule) -> Profile:
     )
 
 
+def _keys(records: Sequence[StepRecord]) -> frozenset[str]:
+    """All keys that were read, broken ones included."""
+    return frozenset(key for r in records for key in (*r.readings, *(drop.key for drop in r.dropped)))
+
+
 def _roles(kept: KeptSteps, facts: JobFacts, schedule: Schedule) -> tuple[RoleProfile, ...]:
+    timers = timers_of(schedule, _keys(kept.steps))
     if schedule is Schedule.SYNC:
-        roles = serial_roles(kept, timers_of(schedule), (Role.TRAINER, Role.ROLLOUT, Role.CONTROLLER))
+        roles = serial_roles(kept, timers, (Role.TRAINER, Role.ROLLOUT, Role.CONTROLLER))
     else:
-        roles = serial_roles(kept, timers_of(schedule), (Role.TRAINER, Role.CONTROLLER))
+        roles = serial_roles(kept, timers, (Role.TRAINER, Role.CONTROLLER))
         rollout = _rollout_clock(kept, schedule)
         roles = roles if rollout is None else (*roles, rollout)
     return tuple(_with_devices(role, kept, facts, schedule) for role in roles)

@@ -5,7 +5,7 @@ it is what the trainer still waits for (`_get_samples_from_queue`, `await batch_
 Read in verl 1dda039: trainer/ppo/ray_trainer.py, trainer/ppo/v1/, experimental/{fully_async,one_step_off}_policy/.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from enum import StrEnum
 
@@ -141,9 +141,21 @@ _OTHER_NAMES = {"ref_log_prob": "ref", "log_prob": "old_log_prob", "generate": "
 """Timers that people call by the worker's method."""
 
 
-def timers_of(schedule: Schedule) -> Sequence[Timer]:
-    """Return the meaning of every timer under ``schedule``; others are never added up, they may be nested."""
-    return _TIMERS[schedule]
+_GEN_KEY = "timing_s/gen"
+_FORKS_GEN = (
+    Timer(key="timing_s/collect_trajectory", phase=Phase.ROLLOUT, worker=Role.ROLLOUT),
+    Timer(key="timing_s/generate_trajectories", phase=Phase.ROLLOUT, worker=Role.ROLLOUT),
+)
+"""The whole rollout in agent trainers on top of verl (rLLM, `agent_ppo_trainer.py` and `agent_workflow_trainer.py`)."""
+
+
+def timers_of(schedule: Schedule, keys: Collection[str]) -> Sequence[Timer]:
+    """Return the meaning of the timers under ``schedule``; others are never added up, they may be nested.
+
+    ``keys`` are those that were read: a fork's name of the rollout counts where verl's own is not there.
+    """
+    known = _TIMERS[schedule]
+    return known if schedule is not Schedule.SYNC or _GEN_KEY in keys else (*_FORKS_GEN, *known)
 
 
 _OLD_PREFIX = "timing/"
@@ -156,9 +168,9 @@ _OLD_ONLY = (
 """PRIME trains a reward model in every step."""
 
 
-def untimed_timers(schedule: Schedule) -> Sequence[Timer]:
+def untimed_timers(schedule: Schedule, keys: Collection[str]) -> Sequence[Timer]:
     """Return the timers to look for where no step is timed: those of ``schedule`` and their older names."""
-    known = timers_of(schedule)
+    known = timers_of(schedule, keys)
     old = (replace(timer, key=timer.key.replace("timing_s/", _OLD_PREFIX)) for timer in known)
     return (*known, *old, *_OLD_ONLY)
 
