@@ -6,7 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steptune.core.errors import TrialError
+from steptune.core.errors import JobError, TrialError
+from steptune.core.job import AlgorithmSpec
+from steptune.core.model import DenseModel, HybridModel, MoEModel
+from steptune.engine.knob_checks import check_knobs
+from steptune.engine.knobs import EngineKnobs
 from steptune.engine.micro_batch import MicroBatch, Run
 from steptune.engine.plan import TrainPlan, plan_batch
 
@@ -106,3 +110,11 @@ def test_an_empty_prompt_or_completion_is_refused(
 ) -> None:
     with pytest.raises(TrialError, match=f"row 1 .* empty {what}, got 0 tokens"):
         plan_batch(prompts, completions, layout=layout, token_budget=9, max_completion_len=4)  # type: ignore[arg-type]
+
+
+def test_only_attention_only_models_share_prompts() -> None:
+    knobs = EngineKnobs(layout="shared_prefix")
+    for model in (DenseModel(), MoEModel()):
+        check_knobs(knobs, AlgorithmSpec(), model)
+    with pytest.raises(JobError, match="state cannot fork in the middle of a sequence"):
+        check_knobs(knobs, AlgorithmSpec(), HybridModel())

@@ -8,7 +8,13 @@ Attention-only models: a recurrent layer would have to fork its state in the mid
 from collections import defaultdict
 from collections.abc import Sequence
 
+from steptune.core.model import HybridFields, ModelSpec
 from steptune.engine.micro_batch import MicroBatch, equal_runs
+
+
+def can_share_prompts(model: ModelSpec) -> bool:
+    """Return whether a model's completions can continue a prompt computed once: attention-only ones can."""
+    return not isinstance(model, HybridFields)
 
 
 def plan_shared(

@@ -22,6 +22,7 @@ from steptune.engine.events import Clock, Recorder
 from steptune.engine.knobs import DType, EngineKnobs
 from steptune.engine.model import build_model
 from steptune.engine.plan import Layout, plan_batch
+from steptune.engine.plan_shared import can_share_prompts
 from steptune.engine.probe_batch import Picked, Row, batch_of, pick_rows, typical_rows
 from steptune.engine.threads import torch_threads
 from steptune.engine.trainer import Trainer
@@ -109,10 +110,11 @@ def probe_trainer(
     The small sizes are always measured; ``budget_s`` bounds everything beyond them.
     """
     stop_s, rows = clock() + budget_s, typical_rows(job)
+    layouts: list[Layout] = [name for name in LAYOUTS if name != "shared_prefix" or can_share_prompts(job.model)]
     subjects = [
         _subject(job, rows, threads, dtype, recompute, layout)
         for threads, dtype, recompute, layout in itertools.product(
-            thread_options, dtype_options, (False, True), LAYOUTS
+            thread_options, dtype_options, (False, True), layouts
         )
     ]
     for subject in subjects:

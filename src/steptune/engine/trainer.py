@@ -22,7 +22,7 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
-from steptune.core.errors import JobError, TrialError, explain
+from steptune.core.errors import TrialError, explain
 from steptune.core.job import AlgorithmSpec
 from steptune.core.phase import Phase, Role
 from steptune.core.profile import LagStats
@@ -30,6 +30,7 @@ from steptune.engine.events import Recorder
 from steptune.engine.gap import gap_by_lag
 from steptune.engine.head import token_logprobs
 from steptune.engine.inputs import JoinedRows, MicroInputs, build_inputs, groups_share_prompts, join_rows
+from steptune.engine.knob_checks import check_knobs
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.micro_batch import MicroBatch
 from steptune.engine.model import Transformer
@@ -127,27 +128,9 @@ class Trainer:
         """Switch to other knobs between two batches.
 
         Raises:
-            JobError: several updates per rollout batch without a separate old-log-prob pass, or `offload` without
-                `recompute`.
+            JobError: the knobs do not fit the algorithm or the model (see `knob_checks`).
         """
-        if self.algorithm.num_updates > 1 and knobs.logprob_batch_tokens is None:
-            raise JobError(
-                explain(
-                    "`logprob_batch_tokens` must be set when `algorithm.num_updates` is above 1",
-                    got=None,
-                    allowed="a positive number of tokens",
-                    hint=f"set it to `micro_batch_tokens` ({knobs.micro_batch_tokens}), or use one update",
-                )
-            )
-        if knobs.offload and not knobs.recompute:
-            raise JobError(
-                explain(
-                    "`offload` moves what `recompute` keeps",
-                    got="`offload` without `recompute`",
-                    allowed="both, or neither",
-                    hint="set `recompute` too",
-                )
-            )
+        check_knobs(knobs, self.algorithm, self.model.spec)
         self.knobs = knobs
         self.offload: Offload | None = None
         if knobs.offload:

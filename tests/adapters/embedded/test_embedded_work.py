@@ -15,6 +15,7 @@ from steptune.adapters.embedded.knobs import knob_specs
 from steptune.adapters.embedded.render import render_job
 from steptune.adapters.embedded.work import WorkCounter
 from steptune.core.job import AlgorithmSpec, DenseModel, JobSpec, KnobsSpec, LimitsSpec
+from steptune.core.model import HybridModel
 from steptune.core.profile import SampledLengths
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.plan import plan_batch
@@ -95,6 +96,28 @@ def test_planned_padding_is_the_trainers_own() -> None:
 def test_packing_plans_no_padding() -> None:
     planned = WorkCounter(job=JOB, lengths=LENGTHS).planned(EngineKnobs(layout="packed"))
     assert planned.padded_tokens == planned.active_tokens
+
+
+def test_a_shared_prefix_plans_a_groups_prompt_once_and_its_keys_once_a_row() -> None:
+    lengths = LENGTHS.model_copy(update={"prompt": tuple(6 + i // 8 % 5 for i in range(512))})
+    counter = WorkCounter(job=JOB, lengths=lengths)
+    packed, shared = (
+        counter.planned(EngineKnobs(layout=layout, micro_batch_tokens=10_000)) for layout in ("packed", "shared_prefix")
+    )
+    assert shared.padded_tokens == (sum(lengths.prompt[::8]) + sum(lengths.completion)) / 2
+    assert shared.active_tokens == shared.padded_tokens < packed.padded_tokens
+    (item,) = {item.when["layout"] for item in shared.items if item.curve == "train"}
+    assert item == "shared_prefix"
+    # fewer activations, but as many keys and values as the packed rows have: 2 * kv width of the 3 layers, 4 bytes
+    saved_positions = (sum(lengths.prompt) - sum(lengths.prompt[::8])) / 2
+    assert shared.memory_bytes < packed.memory_bytes
+    assert packed.memory_bytes - shared.memory_bytes < saved_positions * 4 * 3 * (16 * 192 + 3 * 384)
+
+
+def test_a_hybrid_cannot_share_prompts() -> None:
+    job = JOB.model_copy(update={"model": HybridModel()})
+    assert any("cannot fork" in text for text in conflicts(job, EngineKnobs(layout="shared_prefix")))
+    assert not any("cannot fork" in text for text in conflicts(JOB, EngineKnobs(layout="shared_prefix")))
 
 
 def test_shared_prefill_plans_a_groups_prompt_once() -> None:

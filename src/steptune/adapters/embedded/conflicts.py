@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from steptune.core.job import JobSpec
 from steptune.engine.knobs import EngineKnobs
+from steptune.engine.plan_shared import can_share_prompts
 
 
 def conflicts(job: JobSpec, knobs: EngineKnobs) -> tuple[str, ...]:
@@ -23,6 +24,8 @@ def _impossible(job: JobSpec, knobs: EngineKnobs) -> Iterator[str]:
         yield f"more threads than the {cores} cores of the job"
     if knobs.logprob_batch_tokens is None and job.algorithm.num_updates > 1:
         yield "several updates per batch need a separate old-log-prob pass"
+    if knobs.layout == "shared_prefix" and not can_share_prompts(job.model):
+        yield "layout=shared_prefix needs a model without recurrent layers: their state cannot fork in mid-sequence"
 
 
 def _limits(job: JobSpec, knobs: EngineKnobs) -> Iterator[str]:

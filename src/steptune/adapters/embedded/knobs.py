@@ -6,8 +6,9 @@ the arithmetic vocabulary's logits are smaller than one layer's activations. It 
 
 from steptune.core.job import JobSpec
 from steptune.core.knob import Effect, KnobSpec, KnobValue, Restart
-from steptune.core.model import ExpertFields, HybridFields
+from steptune.core.model import ExpertFields
 from steptune.core.phase import Role
+from steptune.engine.plan_shared import can_share_prompts
 from steptune.engine.quota.split import splits
 
 MICRO_BATCH_TOKENS = (1024, 4096, 8192)
@@ -21,7 +22,7 @@ MOVED_IF = "rollout_cores"
 and its seven values would be multiplied with every other knob's."""
 
 LAYOUTS = ("padded", "sorted", "packed", "shared_prefix")
-"""Every layout of `engine.plan`; the last one is not for recurrent layers, which cannot continue a shared prompt."""
+"""Every layout of `engine.plan`."""
 
 
 def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
@@ -32,7 +33,7 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
     passes: tuple[KnobValue, ...] = (None,) if job.algorithm.num_updates == 1 else (2048, 8192)
     dispatches: tuple[KnobValue, ...] = DISPATCHES if isinstance(job.model, ExpertFields) else ("grouped",)
     shares: tuple[KnobValue, ...] = (None, *splits(job.devices.num_cores)) if MOVED_IF in job.knobs.allow else (None,)
-    layouts = LAYOUTS[:-1] if isinstance(job.model, HybridFields) else LAYOUTS
+    layouts = tuple(name for name in LAYOUTS if name != "shared_prefix" or can_share_prompts(job.model))
     rollout, trainer, controller = Role.ROLLOUT, Role.TRAINER, Role.CONTROLLER
     none, precision, staleness = Effect.NONE, Effect.PRECISION, Effect.STALENESS
     return (
