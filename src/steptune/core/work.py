@@ -4,7 +4,9 @@ A framework's adapter turns settings and lengths into counts; the forecaster tur
 with measured cost curves. Neither knows the other's trade.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from steptune.core.job import Objective
 from steptune.core.knob import KnobValue
@@ -31,6 +33,8 @@ class WorkItem(Record):
     """Size in the curve's unit."""
     count: float
     """Repetitions per step (a mean over the steps planned, so it may be fractional)."""
+    slowdown: Annotated[float, Field(ge=1)] = 1.0
+    """Seconds under this plan / seconds the curve gives: threads over cores where a quota gives fewer cores."""
 
 
 class PlannedWork(Record):

@@ -9,6 +9,7 @@ from steptune.core.records import Record
 DType = Literal["fp32", "bf16"]
 Dispatch = Literal["where", "sort", "grouped"]
 PositiveInt = Annotated[int, Field(gt=0)]
+PositiveCores = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class EngineKnobs(Record):
@@ -47,6 +48,9 @@ class EngineKnobs(Record):
     logprob_batch_tokens: PositiveInt | None = None
     """Positions per batch of a separate old-log-prob pass; None reads the first training forward instead,
     allowed only where that pass is redundant (one update per rollout batch)."""
+    rollout_cores: PositiveCores | None = None
+    """Cores the rollout's process may use, by a CPU quota, fractions allowed; the trainer's gets the rest of the job's.
+    None: no quota. Only where the two overlap (see `quota.split`)."""
     schedule: Literal["sync", "one_step_off"] = "sync"
     """one_step_off generates the next batch in a second process while the trainer works on this one."""
     handover: Literal["alias", "copy", "file"] = "copy"

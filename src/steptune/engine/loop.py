@@ -29,6 +29,8 @@ from steptune.engine.observe import observation
 from steptune.engine.parity import save_batch
 from steptune.engine.process import peak_memory_bytes
 from steptune.engine.produce import PAD, Produced, Producer, rollout_engine, take_rows
+from steptune.engine.quota.limit import limit_self
+from steptune.engine.quota.split import split_of
 from steptune.engine.remote import Delivery, RemoteProducer, Request, worker_spec
 from steptune.engine.scoring import score
 from steptune.engine.trainer import Trainer, TrainStats
@@ -71,6 +73,7 @@ class Loop:
 
     def __init__(self, spec: LoopSpec, model: Transformer, start: Mapping[str, Tensor]) -> None:
         self.spec, self.model = spec, model
+        self.split = split_of(spec.job.devices.num_cores, spec.knobs)
         model.load_state_dict(dict(start))
         reference = copy.deepcopy(model).requires_grad_(False) if spec.job.algorithm.kl_coef > 0 else None
         self.trainer = Trainer(model, spec.job.algorithm, spec.knobs, PAD, reference)
@@ -207,6 +210,8 @@ class _OffSource:
         loop.recorder.roles = (Role.TRAINER,)
         torch.set_num_threads(spec.knobs.train_threads)
         self.remote = RemoteProducer(worker_spec(spec.job, spec.knobs, spec.seed, spec.forced, spec.folder), loop.model)
+        # after the worker's start: it limits itself
+        self.quota = None if loop.split is None else limit_self(loop.split.trainer)
         self.probe: RolloutBatch | None = None
         self.asked: tuple[RolloutBatch, Tensor] | None = None
         """Rows and trainer log-probs of the probe that the ordered batch will bring the answer to."""
@@ -266,4 +271,6 @@ class _OffSource:
         self.was_paused = True
 
     def close(self) -> None:
+        if self.quota is not None:
+            self.quota.release()
         self.remote.close()

@@ -32,6 +32,8 @@ from steptune.engine.events import Recorder, Span, open_events
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.process import die_with_parent, peak_memory_bytes
 from steptune.engine.produce import Produced, Producer, rollout_engine
+from steptune.engine.quota.limit import limited
+from steptune.engine.quota.split import split_of
 from steptune.engine.types import RolloutBatch
 from steptune.engine.weights import SharedWeights, write_weights
 
@@ -136,6 +138,13 @@ class RemoteProducer:
 def _work(spec: WorkerSpec, pipe: Connection, shared: dict[str, Tensor]) -> None:
     die_with_parent(spec.parent_pid)
     torch.set_num_threads(spec.knobs.rollout_threads)
+    split = split_of(spec.job.devices.num_cores, spec.knobs)
+    with limited(None if split is None else split.rollout):
+        _answer_requests(spec, pipe, shared)
+
+
+def _answer_requests(spec: WorkerSpec, pipe: Connection, shared: dict[str, Tensor]) -> None:
+    """Answer until the trainer closes the wire."""
     recorder = Recorder(roles=(Role.ROLLOUT, Role.ENVIRONMENT), file=open_events(spec.folder / "events.rollout.jsonl"))
     engine = rollout_engine(spec.job, spec.knobs)
     producer = Producer(spec.job, engine, spec.seed, spec.forced, recorder)

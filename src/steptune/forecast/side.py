@@ -15,7 +15,7 @@ class SideCosts:
     """Model seconds per step: ``seconds={(Role.ROLLOUT, "rollout/decode"): 0.31}``."""
 
     seconds: dict[Key, float]
-    """Sum over items of count x price."""
+    """Sum over items of count x price x slow-down."""
     stretched_s: dict[Key, float]
     """The same sum, each term times its reach beyond the measured sizes: what extrapolation puts at risk."""
 
@@ -31,7 +31,7 @@ def side_costs(planned: PlannedWork, book: CostBook) -> SideCosts:
     for item in planned.items:
         price = book.price(item)
         key = (item.role, item.phase)
-        item_s = item.count * price.seconds
+        item_s = item.count * price.seconds * item.slowdown
         seconds[key] = seconds.get(key, 0.0) + item_s
         if price.reach > 0:
             stretched_s[key] = stretched_s.get(key, 0.0) + item_s * price.reach

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from steptune.core.job import JobSpec
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.plan_shared import can_share_prompts
+from steptune.engine.quota.split import split_conflicts
 
 
 def conflicts(job: JobSpec, knobs: EngineKnobs) -> tuple[str, ...]:
@@ -20,7 +21,8 @@ def _impossible(job: JobSpec, knobs: EngineKnobs) -> Iterator[str]:
         yield "handover=alias needs the trainer's own number format"
     cores = job.devices.num_cores
     used = knobs.rollout_threads + knobs.train_threads if is_off else max(knobs.rollout_threads, knobs.train_threads)
-    if used > cores:
+    yield from split_conflicts(cores, knobs)
+    if used > cores and knobs.rollout_cores is None:
         yield f"more threads than the {cores} cores of the job"
     if knobs.logprob_batch_tokens is None and job.algorithm.num_updates > 1:
         yield "several updates per batch need a separate old-log-prob pass"

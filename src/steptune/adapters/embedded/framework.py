@@ -106,7 +106,7 @@ class EmbeddedFramework:
         """Start a run; see `session`."""
         knobs = _knobs(spec.settings)
         if spec.is_untimed:
-            knobs = knobs.model_copy(update={"rollout_threads": 1, "train_threads": 1})
+            knobs = knobs.model_copy(update={"rollout_threads": 1, "train_threads": 1, "rollout_cores": None})
         run = RunFile(
             job=job,
             knobs=knobs,
