@@ -610,3 +610,21 @@ def test_rays_own_link_tells_a_kill_whose_first_line_is_cut_off(oom_paste: Any) 
         "https://docs.ray.io/en/latest/ray-core/scheduling/ray-oom-prevention.html. Consider provisioning more memory"
     )
     assert only(memory_findings(oom_paste(text))).code == "oom/host"
+
+
+def test_a_library_that_will_not_start_is_no_proof_of_a_full_device(oom_paste: Any) -> None:
+    text = "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`"
+    finding = only(memory_findings(oom_paste(text, kind=ExcerptKind.ERROR)))
+    assert finding.severity is Severity.WARNING
+    assert "does not prove it" in finding.title
+    proven = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB."
+    assert [f.severity for f in memory_findings(oom_paste(text, proven))] == [Severity.FAULT]
+
+
+def test_what_the_killed_task_held_is_told(oom_paste: Any) -> None:
+    text = (
+        "Memory on the node (IP: 10.0.0.1) where the task (actor ID: b, name=TaskRunner.__init__, pid=12, memory "
+        "used=180.50GB) was running was 240.00GB / 250.00GB (0.96), which exceeds the memory usage threshold"
+    )
+    said = [e.text for e in only(memory_findings(oom_paste(text))).evidence]
+    assert "the task that was killed, TaskRunner.__init__, held 180.5 GiB of it" in said

@@ -46,8 +46,13 @@ ENGINE_KEYS = ("vllm.num_engines", "generator.inference_engine.num_engines", "ro
 CODE_OF = {"update": "unknown"}
 """Phases whose finding has another code: an update that is named as a whole leaves the phase inside it open."""
 
-MAYBE_KILLED = "A process was killed; too little host memory is the most frequent cause, the text does not prove it"
-"""Signal 9 is what the kernel sends when memory runs out, and what a person or a scheduler sends too."""
+UNPROVEN = {
+    "maybe_host": "A process was killed; too little host memory is the most frequent cause, the text does not prove it",
+    "maybe_device": "A CUDA library could not start; too little device memory is the most frequent cause, the text "
+    "does not prove it",
+}
+"""Signal 9 is what the kernel sends when memory runs out, and what a person or a scheduler sends too. A handle that
+cannot be made may also be a driver that does not fit, or an earlier error of the device."""
 
 
 def memory_findings(paste: Paste) -> tuple[Finding, ...]:
@@ -76,7 +81,7 @@ def _failure_finding(failure: Failure, view: View, history: tuple[Evidence, ...]
     of = "" if figures.capacity_gib is None else f" of {_gib(figures.capacity_gib)}"
     free = "" if figures.free_gib is None or not needs else f", {_gib(figures.free_gib)} free{of}"
     is_sure = best.meaning == "failure"
-    title = f"Out of memory {PHASE_WORDS[failure.phase]}{needs}{free}" if is_sure else MAYBE_KILLED
+    title = UNPROVEN.get(best.meaning, f"Out of memory {PHASE_WORDS[failure.phase]}{needs}{free}")
     used = _node(figures)
     title = f"{title}: {used}" if used else title
     return Finding(
@@ -100,6 +105,7 @@ def _stated(failure: Failure) -> tuple[Evidence, ...]:
         _part("reserved but unallocated (fragmentation)", figures.unallocated_gib),
         _part("held by other processes", figures.others_gib),
         _node(figures),
+        _killed(figures),
         _in_pieces(figures),
         f"phase named by `{best.because}`" if best.because else None,
         f"printed {failure.count()} times (ranks, retries and the controller)" if failure.count() > 1 else None,
@@ -138,6 +144,13 @@ def _node(figures: Figures) -> str | None:
         return None
     of = "" if figures.node_total_gib is None else f" of {figures.node_total_gib:g}"
     return f"{figures.node_used_gib:g}{of} GiB of the node's memory in use"
+
+
+def _killed(figures: Figures) -> str | None:
+    """What the killed task itself held: a driver with most of the node gathers data, a small one is a bystander."""
+    if figures.killed_gib is None:
+        return None
+    return f"the task that was killed, {figures.killed_name}, held {figures.killed_gib:g} GiB of it"
 
 
 def _asleep(failure: Failure, view: View) -> tuple[Evidence, ...]:

@@ -117,7 +117,7 @@ def failures(told: Sequence[Told]) -> list[Failure]:
         if not is_repeat:
             groups.setdefault(one.phase, []).append(one)
     if not groups:
-        groups = _kills(told)
+        groups = _kills(told) or _unproven(told)
     return [
         Failure(phase=phase, told=tuple(sorted(ones, key=_telling, reverse=True))) for phase, ones in groups.items()
     ]
@@ -131,6 +131,15 @@ def _names_no_phase(one: Told) -> bool:
 def _kills(told: Sequence[Told]) -> dict[str, list[Told]]:
     kills = [one for one in told if one.meaning == "maybe_host"]
     return {"host": kills} if kills else {}
+
+
+def _unproven(told: Sequence[Told]) -> dict[str, list[Told]]:
+    """Libraries that would not start, most often for want of device memory, by phase."""
+    groups: dict[str, list[Told]] = {}
+    for one in told:
+        if one.meaning == "maybe_device":
+            groups.setdefault(one.phase, []).append(one)
+    return groups
 
 
 def _size(one: Told) -> float | None:

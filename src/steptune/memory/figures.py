@@ -37,6 +37,7 @@ _ASYNC = re.compile(
 """The wording of torch's other allocator, cudaMallocAsync."""
 _NODE = re.compile(r"was running was (\d+(?:\.\d+)?)(?: ?GB / (\d+(?:\.\d+)?) ?GB)?")
 """Ray's statement of a node's memory; a wrapped line may lose the second number."""
+_KILLED = re.compile(r"name=([\w.<>:-]{1,80}), pid=\d+, memory used=(\d+(?:\.\d+)?)GB")
 _RETOLD = re.compile(rf"{_SIZE} free (?:of|out of) (\d+(?:\.\d+)?)")
 """How people shorten the message: ``12.44 GiB free of 79.19``."""
 _RETOLD_TOTAL = re.compile(rf"{_SIZE} total(?: capacity)?[,;] (?:of which )?{_SIZE} (?:is )?free")
@@ -64,6 +65,10 @@ class Figures:
     """In use on the whole node, of the host's memory."""
     node_total_gib: float | None = None
     """The host's memory."""
+    killed_gib: float | None = None
+    """What the task that Ray chose held."""
+    killed_name: str = ""
+    """Its name: ``TaskRunner.__init__`` is the driver, ``WorkerDict`` a rank."""
     asked_share: float | None = None
     """Share of the card the engine was told to take."""
     sequence_tokens: int | None = None
@@ -109,7 +114,13 @@ def read_figures(text: str) -> Figures:
     if (tokens := _KV_TOKENS.search(flat)) is not None:
         return Figures(sequence_tokens=int(tokens[1]), fitting_tokens=int(tokens[2]))
     if (node := _NODE.search(flat)) is not None:
-        return Figures(node_used_gib=float(node[1]), node_total_gib=float(node[2]) if node[2] else None)
+        killed = _KILLED.search(flat)
+        return Figures(
+            node_used_gib=float(node[1]),
+            node_total_gib=float(node[2]) if node[2] else None,
+            killed_gib=float(killed[2]) if killed else None,
+            killed_name=killed[1] if killed else "",
+        )
     if (plain := _ASYNC.search(flat)) is not None:
         return Figures(
             allocated_gib=_gib(plain[1], plain[2]),

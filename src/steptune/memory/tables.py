@@ -9,9 +9,9 @@ from typing import Literal, cast
 from steptune.core.knob import KnobValue
 from steptune.core.records import Record
 
-Meaning = Literal["failure", "maybe_host", "lost", "non_fatal", "pool_conflict"]
-"""What a matching line is: a failure, a kill that may have other causes, a process that died for a reason the line does
-not know, a harmless message, two allocators at odds."""
+Meaning = Literal["failure", "maybe_host", "maybe_device", "lost", "non_fatal", "pool_conflict"]
+"""What a matching line is: a failure, a kill or a library that will not start and may have other causes, a process that
+died for a reason the line does not know, a harmless message, two allocators at odds."""
 
 Move = Literal[
     "shrink", "shrink_budget", "grow", "set", "lower_share", "raise_share", "to_free", "to_sequence", "halve"

@@ -272,7 +272,8 @@ class ExcerptCollector:
         self._keep(key, number, text)
         goes_on = kind is ExcerptKind.OOM or (kind is ExcerptKind.ERROR and "validation error" in text)
         self._open = (number, key) if goes_on else None
-        self._bare = (number, key) if kind is ExcerptKind.OOM and not self._kept[key].context else self._bare
+        is_memory = kind is ExcerptKind.OOM or "_STATUS_" in text
+        self._bare = (number, key) if is_memory and not self._kept[key].context else self._bare
 
     def excerpts(self) -> tuple[Excerpt, ...]:
         """Return what was kept, in the order of the file."""
