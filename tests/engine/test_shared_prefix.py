@@ -5,15 +5,17 @@ import dataclasses
 import pytest
 import torch
 from torch import Tensor
-from trainer_cases import GROUP, flat_params, scored_batch, small_model, small_trainer
+from trainer_cases import GROUP, VOCAB, flat_params, scored_batch, small_model, small_trainer
 
 from steptune.core.job import LossAggregation
+from steptune.core.model import MoEModel
 from steptune.engine.attention import attend_runs, key_index
 from steptune.engine.events import Recorder
 from steptune.engine.head import token_logprobs
 from steptune.engine.inputs import build_inputs, groups_share_prompts, join_rows
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.micro_batch import Run
+from steptune.engine.model import Transformer, build_model
 from steptune.engine.plan import Layout, plan_batch
 
 SHARED = (Run(3, 1), Run(2, 2), Run(4, 1, prefix=3), Run(2, 3, prefix=2))
@@ -21,9 +23,11 @@ PROMPT_OF = (0, 2, 1, 2)
 """Prompts at 0..2, 3..4 and 5..6; completions at 7..10 (prompt 0), 11..12 (2), 13..14 (1), 15..16 (2)."""
 
 
-def weighted_loss(dtype: torch.dtype, layout: Layout, token_budget: int) -> tuple[Tensor, Tensor]:
+def weighted_loss(
+    dtype: torch.dtype, layout: Layout, token_budget: int, model: Transformer | None = None
+) -> tuple[Tensor, Tensor]:
     """Return a loss with one weight per token and its whole gradient."""
-    model, batch = small_model().to(dtype), scored_batch().rollout
+    model, batch = (model or small_model()).to(dtype), scored_batch().rollout
     joined = join_rows(batch, pad_id=0)
     plan = plan_batch(
         batch.prompts.lengths_B.tolist(),
@@ -37,7 +41,8 @@ def weighted_loss(dtype: torch.dtype, layout: Layout, token_budget: int) -> tupl
     total = torch.zeros((), dtype=dtype)
     for micro in plan.micro_batches:
         inputs = build_inputs(joined, micro)
-        hidden_ND = model.hidden(inputs.tokens_N, inputs.positions_N, inputs.context)
+        context = dataclasses.replace(inputs.context, moe_dispatch="sort")
+        hidden_ND = model.hidden(inputs.tokens_N, inputs.positions_N, context)
         logprob_C = token_logprobs(
             hidden_ND[inputs.predict_C], model.head_weight, inputs.target_C, temperature=1.0, tile_tokens=None
         )
@@ -56,6 +61,17 @@ def test_loss_and_gradient_equal_those_of_rows_with_their_own_prompts(
     own_loss, own_gradient = weighted_loss(dtype, "packed", 10_000)
     assert (loss - own_loss).abs() <= tolerance * own_loss.abs()
     assert (gradient - own_gradient).norm() <= tolerance * own_gradient.norm()
+
+
+def test_experts_see_a_shared_prompt_once_and_train_the_same() -> None:
+    # float64 against near-ties of the router, whose own softmax stays in float32
+    spec = MoEModel(num_layers=2, d_model=16, num_heads=4, num_kv_heads=2, num_experts=4, top_k=2, d_expert=8)
+    (loss, gradient), (own_loss, own_gradient) = (
+        weighted_loss(torch.float64, layout, 10_000, build_model(spec, VOCAB, seed=1))
+        for layout in ("shared_prefix", "packed")
+    )
+    assert (loss - own_loss).abs() <= 1e-13 * own_loss.abs()
+    assert (gradient - own_gradient).norm() <= 1e-9 * own_gradient.norm()
 
 
 @pytest.mark.parametrize("how", list(LossAggregation))
