@@ -11,6 +11,7 @@ from paste_cases import settings as config
 
 from steptune.core.finding import Diagnosis, FindingKind, Severity
 from steptune.core.paste import Series
+from steptune.core.profile import SummaryLengths
 from steptune.diagnose.paste import diagnose_paste
 
 
@@ -160,3 +161,13 @@ def test_impossible_settings_are_unknown(number: object) -> None:
     answer = diagnose_paste(given)
     assert "rollout_bound" in answer.codes()
     assert not {"small_decode_batch", "mismatch/tight_clip", "mismatch/sampling_params"} & answer.codes()
+
+
+def test_a_tail_reckoned_from_mean_and_longest_is_said_to_be_the_most_it_can_be() -> None:
+    lengths = SummaryLengths(completion_mean=800.0, completion_max=4096.0, clipped_frac=0.05)
+    answer = diagnose_paste(paste(profile=step({"rollout": 100.0, "train": 5.0}, lengths=lengths)))
+    [tail] = [finding for finding in answer.findings if finding.code == "long_tail"]
+    assert tail.title.startswith("up to 77% of the step")  # 100 s x (1 - 800 / 4096) of 105 s
+    assert tail.ceiling is not None
+    assert "side by side" in tail.ceiling.note
+    assert all(not f.title.startswith("up to") for f in answer.findings if f.code == "rollout_bound")

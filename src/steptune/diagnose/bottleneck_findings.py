@@ -46,4 +46,5 @@ def _title(cause: Cause) -> str:
     if bottleneck is None or cause.step_s is None:
         return f"{cause.subject[0].upper()}{cause.subject[1:]}: {cause.text.split(': ')[0]}"
     gain = from_to(cause.step_s, bottleneck.ceiling.value)
-    return f"{bottleneck.share.value:.0%} of the step goes to {cause.subject}; if that were free, {gain}"
+    most = "up to " if cause.is_bound else ""
+    return f"{most}{bottleneck.share.value:.0%} of the step goes to {cause.subject}; if that were free, {gain}"

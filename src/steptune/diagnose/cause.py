@@ -31,6 +31,8 @@ class Cause:
     """The step it is a part of."""
     note: str = ""
     """What the ceiling assumes."""
+    is_bound: bool = False
+    """Whether the cost is the most it can be, not what it is."""
     levers: tuple[str, ...] = ()
 
     def bottleneck(self) -> Bottleneck | None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from steptune.core.bottleneck import Bottleneck, BottleneckKind
 from steptune.core.finding import Evidence
 from steptune.core.phase import Phase, SpanKind, parent_phase
-from steptune.core.profile import Profile
+from steptune.core.profile import Profile, SummaryLengths
 from steptune.diagnose.backward_slow import backward_slow
 from steptune.diagnose.cause import Cause, is_worth_a_name
 from steptune.diagnose.checkpoint_bound import checkpoint_bound
@@ -50,6 +50,9 @@ IN_ENGINE = (BottleneckKind.LONG_TAIL, BottleneckKind.SMALL_DECODE_BATCH, Bottle
 
 MEASURED = (BottleneckKind.LONG_TAIL,)
 """Kinds of which the paste holds a measurement where the mean step allows a reckoning only: it counts alone."""
+
+SIDE_BY_SIDE = "at most, if all answers were decoded side by side from the start"
+"""What a tail reckoned from mean and longest answer assumes: with more answers than slots the engine stays full."""
 
 SUBJECTS: dict[BottleneckKind, tuple[str, tuple[Phase, ...]]] = {
     BottleneckKind.ROLLOUT_BOUND: ("generation", (Phase.ROLLOUT,)),
@@ -112,14 +115,16 @@ def _of_step(profile: Profile, bottleneck: Bottleneck) -> Cause:
     if bottleneck.kind is BottleneckKind.ROLLOUT_BOUND and profile.schedule == "async":
         subject = "waiting for samples"
     step_s = profile.step_time.value
+    is_bound = bottleneck.kind is BottleneckKind.LONG_TAIL and isinstance(profile.lengths, SummaryLengths)
     return Cause(
         kind=bottleneck.kind,
+        is_bound=is_bound,
         subject=subject,
         text=bottleneck.evidence,
         facts=_timers(profile, phases),
         cost_s=bottleneck.share.value * step_s,
         step_s=step_s,
-        note=bottleneck.ceiling.note,
+        note=SIDE_BY_SIDE if is_bound else bottleneck.ceiling.note,
         levers=bottleneck.levers,
     )
 
