@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors import torch as safetensors_torch
 
-safetensors_torch = pytest.importorskip("safetensors.torch")
-
-from steptune.core.errors import ModelError  # noqa: E402
-from steptune.core.model import DenseModel, Llama3Rope, ModelSpec, MoEModel  # noqa: E402
-from steptune.engine.hf import load_model, save_model  # noqa: E402
-from steptune.engine.hf.config import config_of_spec, spec_of_config  # noqa: E402
-from steptune.engine.model import build_model  # noqa: E402
+from steptune.core.errors import ModelError
+from steptune.core.model import DenseModel, Llama3Rope, ModelSpec, MoEModel
+from steptune.engine.hf import load_model, save_model
+from steptune.engine.hf.config import config_of_spec, spec_of_config
+from steptune.engine.model import build_model
 
 VOCAB = 30
 LLAMA = DenseModel(
