@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 from fixture_steps import booked, paste_of, points, profile_in, steps_in, steps_of
 
@@ -5,6 +7,7 @@ from steptune.core.estimate import Source
 from steptune.core.paste import ValueStatus
 from steptune.core.phase import Role, SpanKind
 from steptune.readers.facts import JobFacts
+from steptune.readers.read_paste import read_paste
 from steptune.readers.trl.keys import normal_key
 from steptune.readers.trl.profile import to_reading
 
@@ -186,3 +189,32 @@ def test_a_mean_since_the_beginning_is_a_step_time_from_five_steps_on() -> None:
     assert reading is not None
     assert reading.profile.step_time.value == pytest.approx(20.0)
     assert (reading.profile.step_time.source, reading.profile.roles) == (Source.DERIVED, ())
+
+
+def iteration(number: int, ms: float, elapsed: str) -> str:
+    return (
+        f" [2026-03-03 16:38:36] iteration {number:8}/     624 | consumed samples: {128 * number:12} "
+        f"| elapsed time per iteration (ms): {ms} | memory(GiB): 83.46 | elapsed time: {elapsed} "
+        "| remaining time: 16h 12m 43s | learning rate: 9.9E-07 | loss: -2.5E-02 | reward: 7.5E-01 | reward_std: 0.52 "
+        "| frac_reward_zero_std: 6.25E-02 | completions/mean_length: 4.8E+02 | grad norm: 75.173 |\n"
+    )
+
+
+def test_megatrons_iterations_are_steps_whose_clock_holds_the_generation(tmp_path: Path) -> None:
+    log = tmp_path / "megatron.log"
+    log.write_text("".join(iteration(n, 4000.0, f"{n}m {n % 60}s") for n in range(2, 8)))
+    paste = read_paste([log])
+    assert paste.framework == "trl"
+    assert points(paste, "reward")[0] == (2, 0.75, 1)
+    assert points(paste, "grad_norm")[-1] == (7, 75.173, 6)
+    assert points(paste, "completion_mean")[0] == (2, 480.0, 1)
+    # 4 s an iteration and 61 s on average: one generates and the others do not, so neither is the step time
+    assert paste.profile is None
+
+
+def test_megatrons_clock_gives_the_step_time_over_whole_cycles(tmp_path: Path) -> None:
+    log = tmp_path / "megatron.log"
+    log.write_text("".join(iteration(n, 4000.0, f"{n}m {n % 60}s") for n in (1, 17, 33, 49)))
+    profile = profile_in(read_paste([log]))
+    # 16 m 16 s for 16 iterations
+    assert (profile.step_time.value, profile.step_time.source) == (61.0, Source.DERIVED)

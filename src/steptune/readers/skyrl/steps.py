@@ -17,9 +17,10 @@ from typing import final
 from steptune.readers.formats.by_step import add
 from steptune.readers.formats.dict_repr import DictText, read_pairs
 from steptune.readers.formats.durations import parse_duration_s
+from steptune.readers.formats.rows import steps_of
 from steptune.readers.formats.run_bar import RunBar
 from steptune.readers.formats.tables import table_cells
-from steptune.readers.lines import Line, NumberedLine, clean_lines
+from steptune.readers.lines import Line, NumberedLine
 from steptune.readers.skyrl.keys import PREFIX, STEP_KEY
 from steptune.readers.step import Dropped, Reading, StepBuilder, StepRecord
 from steptune.readers.values import parse_number
@@ -79,10 +80,7 @@ def is_mark(text: str) -> bool:
 
 def read_steps(raw_lines: Iterable[NumberedLine], path: str) -> Iterator[StepRecord]:
     """Yield steps in order, including unfinished ones."""
-    reader = _Reader(path=path)
-    for line in clean_lines(raw_lines):
-        yield from reader.feed(line)
-    yield from reader.end()
+    return steps_of(_Reader(path=path), raw_lines)
 
 
 @final

@@ -35,6 +35,7 @@ ROW = FrameworkReader(
         b"it/s",
         b"time (ms) |",
         b"Training Loss",
+        b"consumed samples: ",
     ),
     wanted_at_edges=(
         *(q + name for name in (b"reward", b"completion", b"clip_ratio", b"epoch") for q in (b"'", b'"')),

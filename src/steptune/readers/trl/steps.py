@@ -16,10 +16,12 @@ from typing import final
 from steptune.readers.formats.by_step import add
 from steptune.readers.formats.dict_repr import DictText, read_pairs
 from steptune.readers.formats.progress_bar import Bar, find_bars
-from steptune.readers.lines import Line, NumberedLine, clean_lines
+from steptune.readers.formats.rows import steps_of
+from steptune.readers.lines import Line, NumberedLine
 from steptune.readers.step import Dropped, Reading, StepBuilder, StepRecord
 from steptune.readers.trl.elapsed import ELAPSED_KEY, ElapsedSpans, since_start
 from steptune.readers.trl.keys import BAR_KEY, FORWARD_KEY
+from steptune.readers.trl.megatron import read_iteration
 from steptune.readers.trl.notebook import is_rule, read_header, read_progress, read_row
 from steptune.readers.trl.swift import mean_step, stated_number
 
@@ -33,6 +35,7 @@ _MARK = re.compile(
     r"Step\s*[\t|]\s*Training Loss\s*[\t|].*reward"
     r"|\{(?P<q>['\"])loss(?P=q): ['\"]?(?:[-+\d.e]+|nan|inf)['\"]?, (?P=q)(?:grad_nor|reward)"
     r"|(?P<w>['\"])(?:completions/(?:mean_length|clipped_ratio)|reward_std)(?P=w): "
+    r"|\| consumed samples: .*\| reward_std: "
 )
 _DEEPSPEED = re.compile(r"time \(ms\)(?= \| fwd: )")
 _DEEPSPEED_TIMER = re.compile(r"\| (?P<key>fwd|bwd|bwd_inner|bwd_allreduce|step): (?P<ms>\d+\.\d+)(?=\s|$)")
@@ -60,10 +63,7 @@ def is_mark(text: str) -> bool:
 
 def read_steps(raw_lines: Iterable[NumberedLine], path: str) -> Iterator[StepRecord]:
     """Yield steps in order, those of which only the bar is known included."""
-    reader = _Reader(path=path)
-    for line in clean_lines(raw_lines):
-        yield from reader.feed(line)
-    yield from reader.end()
+    return steps_of(_Reader(path=path), raw_lines)
 
 
 @final
@@ -89,6 +89,14 @@ class _Reader:
 
     def feed(self, line: Line) -> Iterator[StepRecord]:
         """Take one row; yield the step it closes."""
+        if iteration := read_iteration(line):
+            bar, found = iteration
+            yield from self._close_dict()
+            yield from self._turn()
+            yield from self._advance(bar, line)
+            add(self.step, found)
+            self.has_metrics = self.had_metrics = True
+            return
         yield from self._notebook(line)
         start = _DICT.search(line.text)
         for bar in find_bars(line.text):
