@@ -53,8 +53,9 @@ def test_the_version_counts_optimizer_updates(tmp_path: Path) -> None:
     assert versions == [2, 4]
 
 
-def test_synchronous_data_has_no_lag_and_a_gap_of_rounding_only(tmp_path: Path) -> None:
-    loop = small_loop(small_job(), tmp_path, layout="packed", share_prefill=True, compact_finished=True)
+@pytest.mark.parametrize("layout", ["packed", "shared_prefix"])
+def test_synchronous_data_has_no_lag_and_a_gap_of_rounding_only(tmp_path: Path, layout: str) -> None:
+    loop = small_loop(small_job(), tmp_path, layout=layout, share_prefill=True, compact_finished=True)
     steps = [loop.step() for _ in range(3)]
     loop.close()
     assert [step.lag_max for step in steps] == [0, 0, 0]

@@ -66,6 +66,9 @@ def test_packing_stays_inside_the_rounding_band_and_a_wrong_loss_does_not(captur
     band = max(param_distance(baseline, run(job(), captured, seed)) for seed in (1, 2, 3))
     assert 0 < band < 1e-2
     assert param_distance(baseline, run(job(), captured, layout="packed", recompute=True)) < 4 * band
+    assert param_distance(baseline, run(job(), captured, layout="shared_prefix")) < 4 * band
+    # shuffled rows find their group by its number
+    assert param_distance(baseline, run(job(), captured, 4, layout="shared_prefix")) < 4 * band
     wrong = run(job(loss_aggregation="seq_mean_token_mean"), captured, layout="padded")
     assert param_distance(baseline, wrong) > 20 * band
 
