@@ -74,6 +74,18 @@ def test_frozen_blocks_and_forwards_without_gradients_work() -> None:
     assert pool.pool.num_made == NUM_LAYERS - 1, "a forward without gradients copies nothing"
 
 
+def test_blocks_below_the_first_trained_one_are_never_run_again() -> None:
+    stack, pool = Stack(), CountedPool()
+    stack.embed.requires_grad_(False)
+    for block in stack.blocks[:3]:
+        block.requires_grad_(False)
+    kept = gradients(stack, False)
+    with pool.offload().step() as step:
+        stack.loss(step).backward()
+    assert equal(stack.take_gradients(), kept)
+    assert (copier_threads(), pool.pool.num_taken) == (0, 0)
+
+
 @pytest.mark.parametrize("order", ["F(A) F(B) B(A) F(C) B(B) B(C)", "F(A) F(B) B(B) F(C) B(C) B(A)"])
 def test_interleaved_graphs_have_their_own_inputs(order: str) -> None:
     stack, pool = Stack(), CountedPool()

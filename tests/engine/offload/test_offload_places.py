@@ -1,5 +1,7 @@
 """Places hold bits, not numbers; a throttled one takes its time."""
 
+import gc
+import os
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,16 @@ def test_a_place_keeps_every_bit_in_the_tensors_own_format(dtype: torch.dtype, t
         place.read_into(target)
         assert torch.equal(target.view(torch.uint8), source.view(torch.uint8))
     files.close()
+
+
+def test_the_file_is_closed_when_its_last_place_is_forgotten(tmp_path: Path) -> None:
+    place = FilePlaces(tmp_path).make(12)
+    place.write(torch.ones(3))
+    descriptor = place._file.descriptor
+    del place
+    gc.collect()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
 
 
 def test_regions_of_a_file_do_not_overlap(tmp_path: Path) -> None:

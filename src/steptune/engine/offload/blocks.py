@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.autograd.graph import get_gradient_edge
 from torch.utils.checkpoint import checkpoint
 
 from steptune.engine.offload.graph import Graph
@@ -111,7 +112,7 @@ class OffloadedBlock(torch.autograd.Function):
         x, *parameters = ctx.saved_tensors if reloaded is None else (reloaded, *ctx.saved_tensors)
         x = x.detach().requires_grad_()
         with torch.enable_grad(), node.autocast.again(is_cached=node.autocast.is_cached):
-            out = node.run(x)
-        grad_x, *grads = torch.autograd.grad(out, (x, *parameters), grad_outputs, allow_unused=True)
+            end = get_gradient_edge(node.run(x))  # the output itself is not needed, and is as large as the input
+        grad_x, *grads = torch.autograd.grad(end, (x, *parameters), grad_outputs, allow_unused=True)
         node.graph.after_backward(node.layer)
         return (grad_x, None, *grads)

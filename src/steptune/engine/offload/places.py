@@ -10,6 +10,7 @@ start a second set of threads for the copier; numpy's is one thread, and lets go
 import os
 import tempfile
 import time
+import weakref
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -114,27 +115,28 @@ class FilePlaces:
 
     def __init__(self, folder: Path) -> None:
         """Open the file in ``folder``, which must lie on a disk to be worth anything (not in memory)."""
-        self._descriptor, path = tempfile.mkstemp(dir=folder, prefix="activations-")
+        self.descriptor, path = tempfile.mkstemp(dir=folder, prefix="activations-")
         os.unlink(path)
         self._end = 0
+        self._finalizer = weakref.finalize(self, os.close, self.descriptor)
 
     def make(self, num_bytes: int) -> "FilePlace":
         """Return a new region at the end of the file."""
-        place = FilePlace(self._descriptor, self._end)
+        place = FilePlace(self, self._end)
         self._end += num_bytes
         return place
 
     def close(self) -> None:
-        """Let go of the file and its disk space."""
-        os.close(self._descriptor)
+        """Let go of the file and its disk space; happens by itself when the last place is forgotten."""
+        self._finalizer()
 
 
 @final
 class FilePlace:
     """A region of a file, read and written without mapping it: mapped pages would count as this process's memory."""
 
-    def __init__(self, descriptor: int, offset: int) -> None:
-        self._descriptor, self._offset = descriptor, offset
+    def __init__(self, file: FilePlaces, offset: int) -> None:
+        self._file, self._offset = file, offset
 
     def write(self, source: Tensor) -> None:
         """Copy in.
@@ -144,7 +146,7 @@ class FilePlace:
         """
         left, offset = as_bytes(source).data, self._offset
         while left:
-            done = os.pwrite(self._descriptor, left, offset)
+            done = os.pwrite(self._file.descriptor, left, offset)
             left, offset = left[done:], offset + done
 
     def read_into(self, target: Tensor) -> None:
@@ -155,7 +157,7 @@ class FilePlace:
         """
         left, offset = as_bytes(target).data, self._offset
         while left:
-            done = os.preadv(self._descriptor, [left], offset)
+            done = os.preadv(self._file.descriptor, [left], offset)
             if done == 0:
                 raise OSError(f"the activation file ends at byte {offset}")
             left, offset = left[done:], offset + done

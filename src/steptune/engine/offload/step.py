@@ -9,7 +9,8 @@
                                              # the step's end ends its thread and gives every place back, error or not
 
 The decision is made anew for every forward from what is known: sizes at once, copy and layer times after the first
-forward that was offloaded. What it says is logged when it changes.
+forward that was offloaded (copy and layer grow alike with the micro-batch, so the ratio holds for all). Each thing it
+decides is logged once.
 """
 
 import logging
@@ -52,6 +53,7 @@ class Offload:
         self.layer_s: float | None = None
         self.copy_s: float | None = None
         self.decision: Decision | None = None
+        self._said = set[int | None]()
 
     @contextmanager
     def step(self) -> "Generator[OffloadStep]":
@@ -63,7 +65,7 @@ class Offload:
             step.close()
 
     def decide(self, num_layers: int, x: Tensor) -> Decision:
-        """Decide for a forward of ``num_layers`` blocks from ``x``, and say so where it is news."""
+        """Decide for a forward of ``num_layers`` blocks that begins with ``x``."""
         situation = Situation(
             is_unified=self.is_unified,
             num_layers=num_layers,
@@ -72,7 +74,8 @@ class Offload:
             copy_s=self.copy_s,
         )
         decision = decide(situation, depth=self.depth, min_bytes=self.min_bytes)
-        if self.decision is None or decision.depth != self.decision.depth:
+        if decision.depth not in self._said:
+            self._said.add(decision.depth)
             if decision.is_on:
                 log.info("layer inputs are offloaded: %s", decision.because)
             else:
