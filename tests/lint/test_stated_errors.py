@@ -132,6 +132,34 @@ REFUSALS = [
         "`--foo`",
     ),
     (
+        "requests.exceptions.ConnectionError: HTTPConnectionPool(host='10.0.0.1', port=8000): Max retries exceeded "
+        "with url: /generate/ (Caused by NewConnectionError(': [Errno 111] Connection refused'))",
+        "any/server_unreachable",
+        "port=8000",
+    ),
+    (
+        "ConnectionError: The vLLM server can't be reached at http://0.0.0.0:8000 after 240.0 seconds. Make sure",
+        "any/server_unreachable",
+        "start it before the trainer",
+    ),
+    (
+        "Duplicate GPU detected : rank 3 and rank 0 both on CUDA device 9d000",
+        "any/duplicate_device",
+        "ranks 3 and 0",
+    ),
+    ("RuntimeError: CUDA error: invalid device ordinal", "any/device_not_visible", "does not see"),
+    (
+        "ValueError: Bfloat16 is only supported on GPUs with compute capability of at least 8.0. Your Tesla T4 GPU has "
+        "compute capability 7.5. You can use float16 instead",
+        "any/refused_precision",
+        "Tesla T4 has 7.5",
+    ),
+    (
+        "(autoscaler +1m) Error: No available node types can fulfill resource request {'CPU': 1.0, 'GPU': 4.0}.",
+        "any/refused_resources",
+        "waits for 4.0 GPU",
+    ),
+    (
         "RuntimeError: world_size (6) is not equal to tensor_model_parallel_size (2) "
         "x pipeline_model_parallel_size (1)",
         "any/refused_sides",

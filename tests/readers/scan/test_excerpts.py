@@ -41,6 +41,16 @@ def test_frames_below_an_out_of_memory_text_are_its_own_where_none_are_above() -
     assert frame.strip() not in oom.context
 
 
+def test_refusals_without_the_name_of_an_error_are_kept_as_errors() -> None:
+    lines = (
+        "Could not override 'actor.foo'.",
+        "Key 'foo' is not in struct",
+        "train.py: error: unrecognized arguments: --foo 1",
+        "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 9d000",
+    )
+    assert [(e.kind, e.text) for e in excerpts(*lines)] == [(ExcerptKind.ERROR, line) for line in lines]
+
+
 def test_the_keys_that_a_schema_refuses_stand_in_its_error() -> None:
     [error] = excerpts(
         "pydantic_core._pydantic_core.ValidationError: 2 validation errors for RLConfig",

@@ -82,6 +82,7 @@ LONE_AT_EDGES = (
     b"not in struct",
     b"Could not override",
     b"unrecognized arguments",
+    b"Duplicate GPU",
     b"WARN",
     b"Warning",
     b"deprecated",
@@ -143,6 +144,7 @@ _KINDS: tuple[tuple[ExcerptKind, tuple[str, ...], re.Pattern[str]], ...] = (
             "not in struct",
             "Could not override",
             "unrecognized arg",
+            "Duplicate GPU",
             "rror",
             "xception",
             "ERROR",
@@ -158,7 +160,7 @@ _KINDS: tuple[tuple[ExcerptKind, tuple[str, ...], re.Pattern[str]], ...] = (
             r"^\W*(?:\w+\.){0,8}\w*(?:Error|Exception)\b|\bERROR\b|\bCRITICAL\b"
             r"|Unhandled error\b.*\bray::|died unexpectedly|SIGKILL|SIGSEGV|collective operation timeout|^Killed\b"
             r"|(?:exit|return)(?:ed with)?[ _]?(?:code|status)\s{0,4}\W{0,4}(?:137|-9)\b"
-            r"|^Could not override '|^Key '[\w.-]+' is not in struct|error: unrecognized arguments"
+            r"|^Could not override '|^Key '[\w.-]+' is not in struct|error: unrecognized arguments|^Duplicate GPU detected"
         ),
     ),
     (
