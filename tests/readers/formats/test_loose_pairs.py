@@ -125,3 +125,12 @@ def test_a_step_named_before_the_metrics_of_its_line_is_theirs(step: str, tmp_pa
     assert series is not None
     assert [(point.step, point.value) for point in series.points] == [(12, 74.02), (13, 76.02)]
     assert paste.num_steps_seen == 2
+
+
+@pytest.mark.parametrize("written", ["{head}, {key}: 1,234, {tail}}}\n", "{{\n {head},\n {key}: 1,234,\n {tail}\n}}\n"])
+def test_in_a_record_of_a_framework_neither(tmp_path: Path, written: str) -> None:
+    head, key, tail = "'perf/step_time': 412.32", "'perf/log_probs_time': ", "'perf/actor_train_time': 46.91"
+    text = written.format(head=head, key=key.strip(": "), tail=tail)
+    found = values(read(tmp_path, f"perf 3: {{{text}" if text.startswith("'") else text))
+    assert "perf/log_probs_time" not in found
+    assert (found["perf/step_time"], found["perf/actor_train_time"]) == ([412.32], [46.91])

@@ -1,7 +1,7 @@
 """Metrics in the repr of a Python dict, whole, wrapped over rows, cut, quoted or glued to something else.
 
 Not evaluated: pairs are found one by one, so that one broken value costs only itself. A value counts only when a
-comma or the closing brace follows it: a number at a row's end may go on in the next one.
+comma or the closing brace follows it: a number at a row's end may go on in the next one, and `1,234` is not 1.
 """
 
 import re
@@ -17,7 +17,7 @@ from steptune.readers.values import NUMBER_PATTERN, parse_number
 _PAIR = re.compile(
     r"(?:'(?P<key>[A-Za-z_][^'\n]*)'|\"(?P<json>[A-Za-z_][^\"\n]*)\"|(?:^|(?<=[\s{,]))(?P<bare>[a-z]+/[\w./-]+)')"
     r"\s*:[\s_]*"
-    r"(?:(?P<quote>['\"])(?P<quoted>[^'\"\n]*)(?P=quote)|(?P<plain>[\w.]+\([^()\n]*\)|[-+\w.]+))(?P<end>\s*[,}])?"
+    r"(?:(?P<quote>['\"])(?P<quoted>[^'\"\n]*)(?P=quote)|(?P<plain>[\w.]+\([^()\n]*\)|[-+\w.]+))(?P<end>\s*(?:,(?!\d)|\}))?(?P<more>(?=,\d))?"
 )
 """``bare`` is a key whose first quote was lost when it was copied: `perf/rollout_time': 245.6`. JSON has other quotes,
 and text read off a picture an underscore where a space was: `'perf/log_probs_tflops':_11.65`."""
@@ -25,7 +25,7 @@ and text read off a picture an underscore where a space was: `'perf/log_probs_tf
 _WHOLE = {
     quote: re.compile(
         rf"{quote}([A-Za-z_][^{quote}\n]*){quote}: "
-        rf"(?:({NUMBER_PATTERN})|{quote}({NUMBER_PATTERN}){quote}|{quote}[^'\"(\n]*{quote}|\w+)[,}}]"
+        rf"(?:({NUMBER_PATTERN})|{quote}({NUMBER_PATTERN}){quote}|{quote}[^'\"(\n]*{quote}|\w+)(?:,(?!\d)|\}})"
     )
     for quote in "'\""
 }
@@ -123,7 +123,8 @@ def _read_each(record: DictText) -> Iterator[Reading | Dropped]:
         text = pair["plain"] if pair["quoted"] is None else pair["quoted"]
         value = parse_number(text)
         is_open = pair["end"] is None and pair["quoted"] is None
-        if is_open and (is_dict or (pair.end() == end and record.may_be_cut)) and re.match(r"[-+.\d]|np\.", text):
+        is_part = is_dict or pair["more"] is not None or (pair.end() == end and record.may_be_cut)
+        if is_open and is_part and re.match(r"[-+.\d]|np\.", text):
             yield Dropped(key=key, text=text, line=line, why="may have lost digits: the record breaks off after it")
         elif value is not None:
             yield Reading(key=key, value=value, text=text, line=line)
