@@ -100,6 +100,8 @@ LONE_AT_EDGES = (
     "→".encode(),
     b"->",
     b".py:",
+    b".py in ",
+    b"File <string>:",
     b"Worker.",
     b"+",
 )
@@ -160,7 +162,8 @@ _KINDS: tuple[tuple[ExcerptKind, tuple[str, ...], re.Pattern[str]], ...] = (
             r"^\W*(?:\w+\.){0,8}\w*(?:Error|Exception)\b|\bERROR\b|\bCRITICAL\b"
             r"|Unhandled error\b.*\bray::|died unexpectedly|SIGKILL|SIGSEGV|collective operation timeout|^Killed\b"
             r"|(?:exit|return)(?:ed with)?[ _]?(?:code|status)\s{0,4}\W{0,4}(?:137|-9)\b"
-            r"|^Could not override '|^Key '[\w.-]+' is not in struct|error: unrecognized arguments|^Duplicate GPU detected"
+            r"|^Could not override '|^Key '[\w.-]+' is not in struct|error: unrecognized arguments"
+            r"|^Duplicate GPU detected"
         ),
     ),
     (
@@ -195,6 +198,16 @@ _CHAIN = re.compile(
     r"|^\s{0,12}[A-Za-z_][\w.]*\s+\([\w./-]+\.py:\d+"
 )
 """A call of a chain that somebody wrote by hand: `→ get_logprobs   (model_utils.py:1383)`."""
+
+_NOTEBOOK_FRAME = re.compile(
+    r"^File (?P<new>\S{1,300}):(?P<line>\d+), in (?:\w+\.)*(?P<name>\w+)\("
+    r"|^(?P<old>[~/<]\S{1,300}\.py>?) in (?P<function>\w+)\("
+)
+"""A frame as Jupyter and Colab show it; the code under it has numbers and an arrow."""
+
+_NOTEBOOK_CODE = re.compile(r"^-{1,6}> ?\d+ +(?P<code>\S.*)")
+_NOTEBOOK_HEAD = re.compile(r"^[A-Z]\w+ {3,}Traceback \(most recent call last\)$")
+"""The error's name over its traceback; the error itself comes last."""
 
 _FRAME_LITERALS = ('File "', "ray::", "→", "->", "=>", "Worker", ".py:")
 """One of them is in every frame and every call of a chain."""
@@ -261,6 +274,8 @@ class ExcerptCollector:
         if not is_error and not any(map(text.__contains__, literals)):
             self._take_code(number, text)
             return
+        if self._take_notebook(number, text):
+            return
         is_traceback = self._take_traceback(number, text)
         kind = _kind(text)
         if kind is None and is_error and text.strip() and not is_traceback:
@@ -280,6 +295,21 @@ class ExcerptCollector:
     def excerpts(self) -> tuple[Excerpt, ...]:
         """Return what was kept, in the order of the file."""
         return tuple(kept.excerpt(self.path) for kept in sorted(self._kept.values(), key=lambda kept: kept.order))
+
+    def _take_notebook(self, number: int, text: str) -> bool:
+        """Keep a frame of a notebook in Python's own spelling; return whether the line is of its traceback."""
+        if _NOTEBOOK_HEAD.match(text):
+            self._frames.clear()
+            return True
+        if code := _NOTEBOOK_CODE.match(text):
+            self._add_frame(number, code["code"])
+        elif found := _NOTEBOOK_FRAME.match(text):
+            where = f"line {found['line']}, " if found["line"] else ""
+            name = found["name"] or found["function"]
+            self._add_frame(number, f'File "{found["new"] or found["old"]}", {where}in {name}')
+        else:
+            return False
+        return True
 
     def _take_traceback(self, number: int, text: str) -> bool:
         """Keep a frame or the code under it; return whether the line belongs to a traceback."""
