@@ -157,3 +157,11 @@ def test_a_loss_that_is_no_number_is_still_a_record(tmp_path: Path) -> None:
     assert paste.framework == "trl"
     assert paste.profile is not None
     assert paste.profile.health.has_nan
+
+
+def test_a_bar_that_may_be_over_a_data_set_gives_no_step_time(tmp_path: Path) -> None:
+    path = tmp_path / "post.txt"
+    path.write_text("100%|##| 500/500 [00:30<00:00, 16.60it/s]\n{'loss': 0.1, 'grad_norm': 0.2, 'reward': 0.5}\n")
+    assert read_paste([path]).profile is None
+    path.write_text("per_device_train_batch_size=4\nnum_generations=8\n99%|##| 99/100 [01:39<00:01, 1.00s/it]\n")
+    assert read_paste([path]).profile is None

@@ -35,6 +35,10 @@ _BAR_NOTE = (
 _ELAPSED_NOTE = "step time is the median over spans of steps of what the progress bar says has elapsed"
 _RUN_NOTE = "step time is the mean since the run began, loading and warm-up included"
 
+_BAR_KEYS = {BAR_KEY, ELAPSED_KEY, SINCE_START_KEY}
+MIN_BAR_STEP_S = 0.25
+"""Shortest mean step in seconds that is believed of one state of a bar without a name. Prior."""
+
 MIN_RUN_STEPS = WARMUP_STEPS + MIN_STEPS_KEPT
 """Steps that a mean since the beginning must be of: fewer are warm-up for the most part."""
 
@@ -138,11 +142,12 @@ def _run_so_far(records: Sequence[StepRecord], facts: JobFacts) -> LogReading | 
 def _mean_key(record: StepRecord) -> str | None:
     """Return the key of the mean since the run began, as the log states it or as its bar's clock and rate agree on.
 
-    They do not where a run was resumed, or where long and short steps in turn move the rate.
+    They do not where a run was resumed, or where long and short steps in turn move the rate. A bar beside no metrics,
+    or with several items a second, is one over a data set as often as one over steps.
     """
     if record.value(MEAN_STEP_KEY) is not None:
         return MEAN_STEP_KEY
     rate_s, mean_s = record.value(BAR_KEY), record.value(SINCE_START_KEY)
-    if rate_s is None or mean_s is None:
+    if rate_s is None or mean_s is None or not record.readings.keys() - _BAR_KEYS or mean_s < MIN_BAR_STEP_S:
         return None
     return SINCE_START_KEY if max(rate_s, mean_s) <= MAX_RATE_RATIO * min(rate_s, mean_s) else None
