@@ -2,9 +2,11 @@
 
 import pytest
 import torch
+from torch import Tensor
 
+from steptune.engine.attention import attend_runs, key_index
 from steptune.engine.micro_batch import Run
-from steptune.engine.varlen import INT32_ELEMENTS, can_attend_varlen, fits_int32, varlen_lengths
+from steptune.engine.varlen import INT32_ELEMENTS, attend_varlen, can_attend_varlen, fits_int32, varlen_lengths
 
 RUNS = (Run(4, 2), Run(3, 1), Run(2, 2, prefix=4))
 
@@ -37,3 +39,46 @@ def test_the_choice_depends_on_shape_and_format_and_not_on_gradients(
 ) -> None:
     q_NHE = torch.zeros(15, 4, 8, dtype=dtype, requires_grad=needs_grad)
     assert can_attend_varlen(varlen_lengths(RUNS, torch.device("cpu")), q_NHE, dtype) is expected
+
+
+@pytest.mark.parametrize("head_dim", [12, 264])
+def test_heads_the_kernel_does_not_know_take_the_runs(head_dim: int) -> None:
+    q_NHE = torch.zeros(15, 4, head_dim, dtype=torch.bfloat16)
+    assert not can_attend_varlen(varlen_lengths(RUNS, torch.device("cpu")), q_NHE, torch.bfloat16)
+
+
+def stand_in(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    cu_seq_q: Tensor,
+    cu_seq_k: Tensor,
+    max_q: int,
+    max_k: int,
+    *,
+    window_size: tuple[int, int],
+    enable_gqa: bool,
+) -> Tensor:
+    """What the documentation says of `varlen_attn`, one document at a time."""
+    assert window_size == (-1, 0)
+    assert enable_gqa
+    assert cu_seq_q.dtype == cu_seq_k.dtype == torch.int32
+    assert (max_q, max_k) == (int(cu_seq_q.diff().max()), int(cu_seq_k.diff().max()))
+    outs = list[Tensor]()
+    for q0, q1, k0, k1 in zip(
+        *(x.tolist() for x in (cu_seq_q[:-1], cu_seq_q[1:], cu_seq_k[:-1], cu_seq_k[1:])), strict=True
+    ):
+        k, v = (x[k0:k1].repeat_interleave(query.shape[1] // key.shape[1], dim=1) for x in (key, value))
+        scores = torch.einsum("qhe,khe->hqk", query[q0:q1], k) / query.shape[-1] ** 0.5
+        seen = torch.ones(q1 - q0, k1 - k0, dtype=torch.bool).tril(k1 - k0 - (q1 - q0))
+        outs.append(torch.einsum("hqk,khe->qhe", scores.masked_fill(~seen, -torch.inf).softmax(-1), v))
+    return torch.cat(outs)
+
+
+def test_the_one_call_is_told_what_the_runs_compute(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", stand_in)
+    q, k, v = (torch.randn(15, heads, 8) for heads in (4, 2, 2))
+    prompt_of = (1, 0)
+    keys = key_index(RUNS, prompt_of)
+    got = attend_varlen(varlen_lengths(RUNS, torch.device("cpu")), q, k[keys], v[keys])
+    torch.testing.assert_close(got, attend_runs(RUNS, prompt_of)(0, q, k, v), atol=1e-5, rtol=1e-5)

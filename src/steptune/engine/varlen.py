@@ -1,8 +1,8 @@
 """One attention call for rows of every length on CUDA: cumulative lengths, counted on the host once per batch.
 
-Not run on a GPU yet: written against the documentation of torch 2.13's `torch.nn.attention.varlen.varlen_attn`, which
-has no CPU kernel. Where it cannot serve (float32, or sizes its backward pass cannot address) attention falls
-back to the runs, which every device has.
+Not run on a GPU yet: written against torch 2.13's `torch.nn.attention.varlen.varlen_attn`, which has no CPU kernel; a
+test hands its arguments to a stand-in written from the documentation. Where it cannot serve (float32, heads of other
+widths, sizes its backward pass cannot address) attention falls back to the runs, which every device has.
 
 The surprise: the kernel's backward pass counts in int32. Its padded buffer holds (tokens + 128 * documents) * heads *
 head dim rounded up to 32 elements, and beyond 2^31 of them it writes where it must not: 16 heads of 128 and 8,129
@@ -23,6 +23,9 @@ INT32_ELEMENTS = 2**31
 
 DOCUMENT_PAD = 128
 """Tokens by which the kernel's backward buffer grows per document (flash-attention 2, `varlen_bwd`)."""
+
+MAX_HEAD_DIM, HEAD_DIM_STEP = 256, 8
+"""Widest head of the kernel, and what a head's width must be a multiple of."""
 
 HEAD_DIM_MULTIPLE = 32
 """Head dims are rounded up to a multiple of this in the same buffer."""
@@ -65,7 +68,8 @@ def fits_int32(*, num_positions: int, num_documents: int, num_heads: int, head_d
 def can_attend_varlen(lengths: VarlenLengths, q_NHE: Tensor, dtype: torch.dtype) -> bool:
     """Return whether the one call serves these queries; ``dtype`` is that of the values."""
     num_heads, head_dim = q_NHE.shape[1:]
-    return dtype in (torch.bfloat16, torch.float16) and fits_int32(
+    is_kernels = dtype in (torch.bfloat16, torch.float16) and head_dim <= MAX_HEAD_DIM and head_dim % HEAD_DIM_STEP == 0
+    return is_kernels and fits_int32(
         num_positions=lengths.num_positions,
         num_documents=lengths.num_documents,
         num_heads=num_heads,
