@@ -70,3 +70,21 @@ def test_a_remark_behind_a_timer_in_a_table_is_no_part_of_its_name(tmp_path: Pat
     keys = {p.origin.key for role in profile.roles for p in role.phases if p.origin}
     assert profile.step_time.value == 60
     assert {"timing_s/gen", "timing_s/ref", "timing_s/update_actor"} <= keys
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # ROLL, beside names of slime's and TRL's
+        "rollout_batch_size: 32\nresponse_length: 4096\nnum_return_sequences_in_group: 8\nppo_epochs: 1\n",
+        "rollout_batch_size: 32\nactor_infer:\n  strategy_args:\n    strategy_name: vllm\n",
+        # RLinf
+        "runner:\n  task_type: embodied\n  max_steps: -1\nrollout_batch_size: 32\n",
+    ],
+)
+def test_a_configuration_of_a_framework_without_a_reader_is_nobodys(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    paste = read_paste([path])
+    assert paste.framework is None
+    assert paste.settings

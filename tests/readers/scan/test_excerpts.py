@@ -262,3 +262,23 @@ def test_blanks_behind_the_heading_of_a_run_change_nothing() -> None:
 )
 def test_a_bar_over_weights_graphs_or_data_is_no_progress_of_the_training(text: str, kind: ExcerptKind) -> None:
     assert [excerpt.kind for excerpt in excerpts(text)] == [kind]
+
+
+def test_a_notebooks_traceback_is_context_and_its_heading_no_second_error() -> None:
+    [oom] = excerpts(
+        "OutOfMemoryError                          Traceback (most recent call last)",
+        "File ~/lib/transformers/trainer.py:2245, in Trainer.train(self, resume_from_checkpoint)",
+        "   2244 else:",
+        "-> 2245     return inner_training_loop(",
+        "/usr/lib/trl/trainer/grpo_trainer.py in _get_per_token_logps(self, model)",
+        "    520         logits = model(input_ids).logits",
+        "--> 521         return selective_log_softmax(logits, input_ids)",
+        "OutOfMemoryError: CUDA out of memory. Tried to allocate 4.00 GiB.",
+    )
+    assert (oom.kind, oom.count) == (ExcerptKind.OOM, 1)
+    assert oom.context == (
+        'File "~/lib/transformers/trainer.py", line 2245, in train',
+        "return inner_training_loop(",
+        'File "/usr/lib/trl/trainer/grpo_trainer.py", in _get_per_token_logps',
+        "return selective_log_softmax(logits, input_ids)",
+    )

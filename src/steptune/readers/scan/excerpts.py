@@ -13,6 +13,7 @@ from typing import final
 from steptune.core.paste import Excerpt, ExcerptKind
 from steptune.core.profile import Origin
 from steptune.readers.scan.log_prefix import split_prefix
+from steptune.readers.scan.notebook_frames import frame_in, is_heading, is_neighbour
 
 MAX_EXCERPTS = 200
 """Different messages kept of one kind: more than a person reads, few enough for flat memory."""
@@ -199,16 +200,6 @@ _CHAIN = re.compile(
 )
 """A call of a chain that somebody wrote by hand: `→ get_logprobs   (model_utils.py:1383)`."""
 
-_NOTEBOOK_FRAME = re.compile(
-    r"^File (?P<new>\S{1,300}):(?P<line>\d+), in (?:\w+\.)*(?P<name>\w+)\("
-    r"|^(?P<old>[~/<]\S{1,300}\.py>?) in (?P<function>\w+)\("
-)
-"""A frame as Jupyter and Colab show it; the code under it has numbers and an arrow."""
-
-_NOTEBOOK_CODE = re.compile(r"^-{1,6}> ?\d+ +(?P<code>\S.*)")
-_NOTEBOOK_HEAD = re.compile(r"^[A-Z]\w+ {3,}Traceback \(most recent call last\)$")
-"""The error's name over its traceback; the error itself comes last."""
-
 _FRAME_LITERALS = ('File "', "ray::", "→", "->", "=>", "Worker", ".py:")
 """One of them is in every frame and every call of a chain."""
 
@@ -298,18 +289,15 @@ class ExcerptCollector:
 
     def _take_notebook(self, number: int, text: str) -> bool:
         """Keep a frame of a notebook in Python's own spelling; return whether the line is of its traceback."""
-        if _NOTEBOOK_HEAD.match(text):
+        if is_heading(text):
             self._frames.clear()
             return True
-        if code := _NOTEBOOK_CODE.match(text):
-            self._add_frame(number, code["code"])
-        elif found := _NOTEBOOK_FRAME.match(text):
-            where = f"line {found['line']}, " if found["line"] else ""
-            name = found["name"] or found["function"]
-            self._add_frame(number, f'File "{found["new"] or found["old"]}", {where}in {name}')
-        else:
-            return False
-        return True
+        if self._last_frame_line == number - 1 and is_neighbour(text):
+            return True
+        frame = frame_in(text) if text[:1] in ("F", "/", "~", "<", "-") else None
+        if frame is not None:
+            self._add_frame(number, frame)
+        return frame is not None
 
     def _take_traceback(self, number: int, text: str) -> bool:
         """Keep a frame or the code under it; return whether the line belongs to a traceback."""

@@ -39,6 +39,13 @@ MAX_KEYS = 2000
 
 _KEY = re.compile(r"(?<![\w./:-])[A-Za-z_]\w*(?:/[\w.@-]+)+")
 
+_FOREIGN = re.compile(
+    r"num_return_sequences_in_group|(?:actor_train|actor_infer)\.strategy_args\.strategy_name|rewards\.\w+\.worker_cls"
+    r"|runner\.(?:task_type|logger\.logger_backends)|cluster\.component_placement\..*"
+)
+"""Keys of frameworks that no reader knows (ROLL, RLinf). Their configurations share names with others', so that beside
+one of these no key of a configuration tells a framework."""
+
 Votes = Counter[str]
 """Votes by framework name."""
 
@@ -78,6 +85,8 @@ def key_votes(keys: Iterable[str]) -> Votes:
 def setting_votes(settings: Iterable[Setting]) -> Votes:
     """One vote for each configuration key that only one framework has."""
     distinct = list(dict.fromkeys(setting.key for setting in settings))
+    if any(map(_FOREIGN.fullmatch, distinct)):
+        return Votes()
     return _capped({row.name: sum(map(row.owns_setting, distinct)) for row in every_framework()})
 
 
@@ -90,6 +99,8 @@ def table_votes(names: Iterable[str]) -> Votes:
 def shared_votes(keys: Iterable[str]) -> Votes:
     """One vote for each key that a framework shares with others."""
     distinct = list(islice(dict.fromkeys(keys), MAX_KEYS))
+    if any(map(_FOREIGN.fullmatch, distinct)):
+        return Votes()
     return _capped({row.name: sum(map(row.shares_key, distinct)) for row in every_framework()})
 
 
