@@ -173,8 +173,10 @@ def test_deep_and_self_repeating_yaml_ends() -> None:
 
 
 def test_a_blank_line_inside_a_section_does_not_end_it() -> None:
-    text = "policy:\n  name: Qwen/Qwen3-4B\n\n  # the engine\n  generation:\n    tp: 2\n\n  megatron_cfg:\n    tp: 4\n\ngrpo:\n"
-    assert values_in(text + "  group: 16\n") == {
+    policy = (
+        "policy:\n  name: Qwen/Qwen3-4B\n\n  # the engine\n  generation:\n    tp: 2\n\n  megatron_cfg:\n    tp: 4\n"
+    )
+    assert values_in(policy + "\ngrpo:\n  group: 16\n") == {
         "policy.name": "Qwen/Qwen3-4B",
         "policy.generation.tp": 2,
         "policy.megatron_cfg.tp": 4,
