@@ -292,8 +292,6 @@ class ExcerptCollector:
         if is_heading(text):
             self._frames.clear()
             return True
-        if self._last_frame_line == number - 1 and is_neighbour(text):
-            return True
         frame = frame_in(text) if text[:1] in ("F", "/", "~", "<", "-") else None
         if frame is not None:
             self._add_frame(number, frame)
@@ -316,7 +314,7 @@ class ExcerptCollector:
         """The line of code under a frame, or under the marks of a frame that was cut out."""
         if _CARETS.fullmatch(text):
             self._last_frame_line = number
-        elif self._last_frame_line == number - 1 and text.startswith("    "):
+        elif self._last_frame_line == number - 1 and text.startswith("    ") and not is_neighbour(text):
             self._add_frame(number, text)
 
     def _add_frame(self, number: int, text: str) -> None:
