@@ -42,12 +42,12 @@ def job(shape: str) -> JobSpec:
     )
 
 
-def problems(spec: JobSpec, num_steps: int) -> list[Problem]:
-    """Return the problems of the first steps, in the order in which our producer draws them."""
+def problems(spec: JobSpec, num_steps: int, seed: int = SEED) -> list[Problem]:
+    """Return the problems of the first steps, in the order in which our producer draws them under a run's seed."""
     algorithm, workload = spec.algorithm, spec.workload
     firsts = [step * algorithm.max_sampling_rounds * algorithm.prompts_per_step for step in range(num_steps)]
     return [
-        train_problem(workload.seed, SEED * SEED_STRIDE + first + i, workload.levels)
+        train_problem(workload.seed, seed * SEED_STRIDE + first + i, workload.levels)
         for first in firsts
         for i in range(algorithm.prompts_per_step)
     ]

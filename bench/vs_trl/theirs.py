@@ -58,7 +58,7 @@ def config(spec: JobSpec, settings: dict[str, Any], folder: Path) -> Any:
         "logging_steps": MAX_STEPS,
         "dataloader_pin_memory": False,
     }
-    return GRPOConfig(output_dir=str(folder), **quiet, **fixed, **{**work, **settings})
+    return GRPOConfig(output_dir=str(folder), **quiet, **{**fixed, **work, **settings})
 
 
 def verified(completions: list[str], answer: list[int], completion_ids: list[list[int]], **_: object) -> list[float]:
