@@ -64,15 +64,24 @@ class Outputs:
     entropy_BT: Tensor
 
     @staticmethod
-    def empty(num_rows: int, max_len: int, pad_id: int) -> "Outputs":
+    def empty(num_rows: int, max_len: int, pad_id: int, device: torch.device) -> "Outputs":
         """Return padded buffers."""
-        zeros = torch.zeros(2, num_rows, max_len)
-        return Outputs(token_BT=torch.full((num_rows, max_len), pad_id), logprob_BT=zeros[0], entropy_BT=zeros[1])
+        zeros = torch.zeros(2, num_rows, max_len, device=device)
+        token_BT = torch.full((num_rows, max_len), pad_id, device=device)
+        return Outputs(token_BT=token_BT, logprob_BT=zeros[0], entropy_BT=zeros[1])
+
+    def to(self, device: torch.device) -> "Outputs":
+        """Return them on ``device``."""
+        return Outputs(
+            token_BT=self.token_BT.to(device),
+            logprob_BT=self.logprob_BT.to(device),
+            entropy_BT=self.entropy_BT.to(device),
+        )
 
 
 @final
 class Generation:
-    """Runs one batch; use once."""
+    """Runs one batch; use once. Prompts, cache, outputs and model are on one device."""
 
     def __init__(
         self,
@@ -92,14 +101,15 @@ class Generation:
         self._clock = time.perf_counter if recorder is None else recorder.clock
         self._head_len, self._head_B = prompts.tokens_BP.shape[1] - 1, prompts.lengths_B - 1
         self._entry_6B = _entry_table(prompts, limit_B, key_B)
-        self._slots = Slots(plan.num_slots)
+        self._device = prompts.tokens_BP.device
+        self._slots = Slots(plan.num_slots, self._device)
         self._num_admitted = 0
         self._prefix_len = 0
         self._prefill_tokens = 0
         self._running: list[int] = []
         self._seconds = {"prefill": 0.0, "decode": 0.0}
         self._shared: KVCache | None = None
-        self._prompt_of_B = torch.zeros(0, dtype=torch.int64)
+        self._prompt_of_B = torch.zeros_like(limit_B)
 
     def run(self) -> RolloutTrace:
         """Generate every row; return what it cost."""
@@ -131,11 +141,11 @@ class Generation:
         is_first_B[1:] = group_B[1:] != group_B[:-1]
         self._prompt_of_B = is_first_B.cumsum(0) - 1
         tokens_UP, head_U = self._prompts.tokens_BP[is_first_B], self._head_B[is_first_B]
-        self._shared = KVCache(self._model.spec, len(tokens_UP), self._head_len, self._cache.data.dtype)
+        self._shared = KVCache(self._model.spec, len(tokens_UP), self._head_len, self._cache.data.dtype, self._device)
         self._prefill(tokens_UP, head_U, self._shared, first_slot=0)
 
     def _prefill(self, tokens_kP: Tensor, head_k: Tensor, cache: KVCache, first_slot: int) -> None:
-        position_P = torch.arange(self._head_len)
+        position_P = torch.arange(self._head_len, device=self._device)
         chunk_len = max(1, PREFILL_CHUNK_TOKENS // self._head_len)
         for start in range(0, len(tokens_kP), chunk_len):
             chunk_kP = tokens_kP[start : start + chunk_len, : self._head_len]
@@ -162,7 +172,7 @@ class Generation:
 
     def _decode_wave(self) -> None:
         """Decode until every row of the wave is done; done rows stay."""
-        is_alive_n = torch.ones(self._slots.num_running, dtype=torch.bool)
+        is_alive_n = torch.ones(self._slots.num_running, dtype=torch.bool, device=self._device)
         while is_alive_n.any():
             is_alive_n &= ~self._step()
         self._slots.clear()
@@ -223,5 +233,5 @@ def _entry_table(prompts: PromptBatch, limit_B: Tensor, key_B: Tensor) -> Tensor
     """Return the slot table lines of every row as it enters: its last prompt token is fed first."""
     last_B = prompts.lengths_B - 1
     token_B = prompts.tokens_BP.gather(1, last_B[:, None])[:, 0]
-    rows_B = torch.arange(prompts.num_rows)
+    rows_B = torch.arange(prompts.num_rows, device=prompts.tokens_BP.device)
     return torch.stack((rows_B, last_B, torch.zeros_like(rows_B), limit_B, key_B, token_B))

@@ -3,6 +3,8 @@
 Surprise: with forced lengths the end-of-sequence token is left out of the *draw* until a row's last position,
 but the recorded log-prob is still the policy's own, so that the gap to the trainer stays a gap of kernels.
 
+Prompts come and rollouts go on the host; between, everything is on the model's device (not run on CUDA yet).
+
 Shape letters: B rows, P prompt token, T completion token, n running rows, V vocab.
 """
 
@@ -14,6 +16,7 @@ from torch import Tensor
 
 from steptune.core.errors import HealthError, JobError, explain
 from steptune.core.model import ModelSpec
+from steptune.engine.attention import CPU
 from steptune.engine.events import Recorder
 from steptune.engine.generation import Choose, Generation, Outputs, Plan
 from steptune.engine.knobs import EngineKnobs
@@ -40,8 +43,9 @@ class RolloutEngine:
         pad_id: int,
         eos_id: int,
         shared: Transformer | None = None,
+        device: torch.device = CPU,
     ) -> None:
-        """Make an engine with its own model, or one that reads ``shared`` where it lies (handover `alias`).
+        """Make an engine with its own model on ``device``, or one that reads ``shared`` where it lies (`alias`).
 
         Raises:
             JobError: sharing is asked for without a module, or in another number format than fp32.
@@ -52,8 +56,9 @@ class RolloutEngine:
         self._pad_id, self._eos_id = pad_id, eos_id
         self._is_shared = shared is not None
         dtype = DTYPES[knobs.rollout_dtype]
-        self._model = shared if shared is not None else Transformer(spec, vocab_size).to(dtype)
-        self._cache = KVCache(spec, 0, 0, dtype)
+        self._model = shared if shared is not None else Transformer(spec, vocab_size).to(device, dtype)
+        self._device = self._model.embed.weight.device
+        self._cache = KVCache(spec, 0, 0, dtype, self._device)
 
     def load(self, state: Mapping[str, Tensor], version: int) -> None:
         """Take over new weights: an in-place cast copy, or only the version where the tensors are shared."""
@@ -81,11 +86,10 @@ class RolloutEngine:
             HealthError: the weights give NaN or infinite log-probs.
         """
         _check_prompts(prompts)
-        limit_B = _limits(prompts.num_rows, max_completion_len, forced_lengths_B)
+        limit_B = _limits(prompts, max_completion_len, forced_lengths_B)
         choose = _sampler(temperature, self._eos_id, is_forced=forced_lengths_B is not None, greedy=greedy)
         key_B = noise_keys(seed, prompts.problem_B, prompts.sample_B)
-        outputs = Outputs.empty(prompts.num_rows, max_completion_len, self._pad_id)
-        trace = self._run(prompts, limit_B, key_B, choose, outputs, recorder)
+        outputs, trace = self._run(prompts, limit_B, key_B, choose, max_completion_len, recorder)
         return self._finish(prompts, outputs, limit_B, is_forced=forced_lengths_B is not None), trace
 
     def score(self, prompts: PromptBatch, completion_BT: Tensor, lengths_B: Tensor, *, temperature: float) -> Tensor:
@@ -98,10 +102,10 @@ class RolloutEngine:
             HealthError: the weights give NaN or infinite log-probs.
         """
         _check_prompts(prompts)
-        limit_B = _limits(prompts.num_rows, completion_BT.shape[1], lengths_B)
-        outputs = Outputs.empty(prompts.num_rows, completion_BT.shape[1], self._pad_id)
-        self._run(prompts, limit_B, torch.zeros_like(limit_B), _replayer(completion_BT, temperature), outputs, None)
-        mask_BT = torch.arange(completion_BT.shape[1]) < lengths_B[:, None]
+        limit_B = _limits(prompts, completion_BT.shape[1], lengths_B)
+        choose, width = _replayer(completion_BT.to(self._device), temperature), completion_BT.shape[1]
+        outputs, _ = self._run(prompts, limit_B, torch.zeros_like(limit_B), choose, width, None)
+        mask_BT = torch.arange(width, device=lengths_B.device) < lengths_B[:, None]
         return self._checked(outputs.logprob_BT, mask_BT)
 
     def _run(
@@ -110,9 +114,10 @@ class RolloutEngine:
         limit_B: Tensor,
         key_B: Tensor,
         choose: Choose,
-        outputs: Outputs,
+        max_completion_len: int,
         recorder: Recorder | None,
-    ) -> RolloutTrace:
+    ) -> tuple[Outputs, RolloutTrace]:
+        """Generate on the model's device; return what was written on the prompts' device."""
         plan = Plan(
             num_slots=min(self.knobs.rollout_concurrency or prompts.num_rows, prompts.num_rows),
             share_prefill=self.knobs.share_prefill,
@@ -120,26 +125,28 @@ class RolloutEngine:
             eos_id=self._eos_id,
             moe_dispatch=self.knobs.moe_dispatch,
         )
-        max_len = prompts.tokens_BP.shape[1] + outputs.token_BT.shape[1]
+        max_len = prompts.tokens_BP.shape[1] + max_completion_len
+        outputs = Outputs.empty(prompts.num_rows, max_completion_len, self._pad_id, self._device)
         generation = Generation(
             self._model,
             self._cache_for(plan.num_slots, max_len),
             plan,
-            prompts,
-            limit_B=limit_B,
-            key_B=key_B,
+            prompts.to(self._device),
+            limit_B=limit_B.to(self._device),
+            key_B=key_B.to(self._device),
             choose=choose,
             outputs=outputs,
             recorder=recorder,
         )
-        return generation.run()
+        trace = generation.run()
+        return outputs.to(prompts.tokens_BP.device), trace
 
     def _cache_for(self, num_slots: int, max_len: int) -> KVCache:
         """Return a cache that is large enough, the last one where it will do."""
         old = self._cache
         if old.num_slots < num_slots or old.max_len < max_len:
             num_slots, max_len = max(num_slots, old.num_slots), max(max_len, old.max_len)
-            self._cache = KVCache(self._model.spec, num_slots, max_len, old.data.dtype)
+            self._cache = KVCache(self._model.spec, num_slots, max_len, old.data.dtype, self._device)
         return self._cache
 
     def _finish(self, prompts: PromptBatch, outputs: Outputs, limit_B: Tensor, *, is_forced: bool) -> RolloutBatch:
@@ -148,7 +155,7 @@ class RolloutEngine:
         end_B = torch.where(ended_B, is_eos_BT.int().argmax(1) + 1, limit_B)
         lengths_B = torch.minimum(end_B, limit_B)
         width = int(lengths_B.max())
-        mask_BT = torch.arange(width) < lengths_B[:, None]
+        mask_BT = torch.arange(width, device=limit_B.device) < lengths_B[:, None]
         completion_BT = outputs.token_BT[:, :width].masked_fill(~mask_BT, self._pad_id)
         last_B = completion_BT.gather(1, lengths_B[:, None] - 1)[:, 0]
         return RolloutBatch(
@@ -166,7 +173,7 @@ class RolloutEngine:
         logprob_BT = torch.where(mask_BT, logprob_BT, 0.0)
         num_bad = int((~logprob_BT.isfinite()).sum())
         if num_bad:
-            self._cache = KVCache(self._model.spec, 0, 0, self._cache.data.dtype)
+            self._cache = KVCache(self._model.spec, 0, 0, self._cache.data.dtype, self._device)
             raise HealthError(
                 explain(
                     "the rollout's log-probs must be finite",
@@ -204,13 +211,14 @@ def _replayer(completion_BT: Tensor, temperature: float) -> Choose:
     return choose
 
 
-def _limits(num_rows: int, max_len: int, forced_lengths_B: Tensor | None) -> Tensor:
+def _limits(prompts: PromptBatch, max_len: int, forced_lengths_B: Tensor | None) -> Tensor:
+    num_rows = prompts.num_rows
     if max_len < 1:
         raise JobError(
             explain("`max_completion_len` must be positive", got=max_len, allowed="1 or more", hint="use 40")
         )
     if forced_lengths_B is None:
-        return torch.full((num_rows,), max_len)
+        return torch.full_like(prompts.lengths_B, max_len)
     if forced_lengths_B.shape != (num_rows,) or forced_lengths_B.min() < 1 or forced_lengths_B.max() > max_len:
         raise JobError(
             explain(

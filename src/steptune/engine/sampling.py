@@ -21,7 +21,7 @@ UNIFORM_BITS = 22
 
 def noise_keys(seed: int, problem_n: Tensor, sample_n: Tensor) -> Tensor:
     """Return int64 keys [n], one noise stream per (seed, problem, sample)."""
-    seed_key = _mix(torch.tensor(seed, dtype=torch.int64) + GOLDEN_GAMMA)
+    seed_key = _mix(torch.tensor(seed, dtype=torch.int64, device=problem_n.device) + GOLDEN_GAMMA)
     problem_key_n = _mix(seed_key + GOLDEN_GAMMA + problem_n)
     return _mix(problem_key_n + GOLDEN_GAMMA + sample_n)
 

@@ -18,10 +18,10 @@ tokens it may have; noise key; token to feed."""
 class Slots:
     """The table of running rows."""
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, device: torch.device) -> None:
         self.capacity: Final = capacity
         self.num_running = 0
-        self._table = torch.zeros(6, capacity, dtype=torch.int64)
+        self._table = torch.zeros(6, capacity, dtype=torch.int64, device=device)
 
     def line(self, name: int) -> Tensor:
         """Return one line [n] of the running rows (a view)."""

@@ -29,6 +29,16 @@ class PromptBatch:
         """Rollouts in the batch."""
         return self.tokens_BP.shape[0]
 
+    def to(self, device: torch.device) -> "PromptBatch":
+        """Return it on ``device``."""
+        return PromptBatch(
+            tokens_BP=self.tokens_BP.to(device),
+            lengths_B=self.lengths_B.to(device),
+            group_B=self.group_B.to(device),
+            problem_B=self.problem_B.to(device),
+            sample_B=self.sample_B.to(device),
+        )
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RolloutBatch:
