@@ -13,7 +13,8 @@ from typing import final
 
 from steptune.readers.formats.by_step import StepCollector, add
 from steptune.readers.formats.dict_repr import DictText, read_pairs
-from steptune.readers.lines import Line, NumberedLine, clean_lines
+from steptune.readers.formats.rows import steps_of
+from steptune.readers.lines import Line, NumberedLine
 from steptune.readers.step import Reading, StepBuilder, StepRecord
 from steptune.readers.values import parse_number
 
@@ -47,9 +48,7 @@ def read_steps(raw_lines: Iterable[NumberedLine], path: str) -> Iterator[StepRec
     reader = _Reader(
         collector=StepCollector(path=path), components=StepBuilder(path=path), timers=StepBuilder(path=path)
     )
-    for line in clean_lines(raw_lines):
-        yield from reader.feed(line)
-    yield from reader.end()
+    return steps_of(reader, raw_lines)
 
 
 @final
