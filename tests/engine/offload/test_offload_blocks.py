@@ -12,6 +12,7 @@ from offload_cases import NUM_LAYERS, CountedPool, Stack, TinyBlock, copier_thre
 from torch import Tensor
 
 from steptune.core.errors import TrialError
+from steptune.engine.offload.blocks import recompute_block
 from steptune.engine.offload.graph import GraphMemory
 from steptune.engine.offload.link import Lanes
 from steptune.engine.offload.ops import Event, Lane, Op, Point, Wait
@@ -42,6 +43,17 @@ def test_offloaded_gradients_are_those_of_keep_and_recompute_bit_for_bit(
     assert sum(grad is None for grad in mine) == NUM_LAYERS, "unused parameters have no gradient, not zero"
 
 
+def test_casts_made_without_a_graph_are_not_found_by_a_later_forward_of_the_same_autocast() -> None:
+    stack = Stack()
+    kept = gradients(stack, False, bf16=True)
+    with CountedPool().offload().step() as step:
+        with torch.autocast("cpu", torch.bfloat16):
+            stack.loss(step)
+            later = stack.loss(False)
+        later.backward()
+    assert equal(stack.take_gradients(), kept)
+
+
 def test_a_file_gives_back_what_was_written(tmp_path: Path) -> None:
     stack, places = Stack(), FilePlaces(tmp_path)
     kept = gradients(stack, False)
@@ -69,9 +81,16 @@ def test_frozen_blocks_and_forwards_without_gradients_work() -> None:
     with pool.offload().step() as step:
         stack.loss(step).backward()
         assert equal(stack.take_gradients(), kept)
-        with torch.no_grad():
-            assert torch.equal(stack.loss(step), stack.loss(False))
-    assert pool.pool.num_made == NUM_LAYERS - 1, "a forward without gradients copies nothing"
+    fresh = CountedPool()
+    with fresh.offload().step() as step, torch.no_grad():
+        assert torch.equal(stack.loss(step), stack.loss(False))
+    assert fresh.pool.num_made == 0, "a forward without gradients copies nothing"
+
+
+def test_an_input_that_is_not_contiguous_stays_where_it_is() -> None:
+    with CountedPool().offload().step() as step:
+        assert step.run_blocks(NUM_LAYERS, torch.ones(4, 3).t()) is recompute_block
+        assert step.run_blocks(NUM_LAYERS, torch.ones(4, 3)) is not recompute_block
 
 
 def test_blocks_below_the_first_trained_one_are_never_run_again() -> None:

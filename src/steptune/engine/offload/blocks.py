@@ -94,7 +94,8 @@ class OffloadedBlock(torch.autograd.Function):
         ctx.node = node
         ctx.save_for_backward(*(() if layer < graph.schedule.num_offloaded else (x,)), *parameters)
         graph.before_forward(layer, x)
-        # a weight cast without a graph must not be found in the cache by code that needs its gradient
+        # a weight cast without a graph must not be found in the cache by code that needs its gradient (torch 2.13 sees
+        # to that itself; this holds for the torch a user brings)
         with node.autocast.again(is_cached=False):
             out = node.run(x)
         graph.after_forward(layer)

@@ -92,11 +92,10 @@ class GraphMemory:
         del self._originals[layer]
 
     def open_slots(self) -> None:
-        """Allocate slots like the inputs, on their device, writable outside of any mode of the caller."""
+        """Allocate slots like the inputs, on their device."""
         assert self._kind is not None, "slots are opened after a forward pass"
         shape, dtype, device = self._kind
-        with torch.inference_mode(mode=False), torch.no_grad():
-            self.slots = [torch.empty(shape, dtype=dtype, device=device) for _ in range(self._num_slots)]
+        self.slots = [torch.empty(shape, dtype=dtype, device=device) for _ in range(self._num_slots)]
 
     def close_slots(self) -> None:
         """Let go of the slots."""
