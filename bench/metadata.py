@@ -58,7 +58,6 @@ CELLS = (
     # layers, documents, spread
     (4, 8, "mixed"),
     (4, 8, "even"),
-    (4, 8, "long_tail"),
     (4, 32, "even"),
     (4, 32, "mixed"),
     (4, 32, "long_tail"),
@@ -67,8 +66,8 @@ CELLS = (
 )
 SHARED_SHAPES = (
     # groups, group size, prompt, mean completion, spread
-    (1, 8, 128, 32, "even"),
-    (1, 8, 128, 32, "mixed"),
+    (2, 8, 128, 32, "even"),
+    (2, 8, 128, 32, "mixed"),
     (1, 8, 128, 128, "even"),
     (1, 8, 256, 64, "even"),
     (1, 16, 256, 64, "even"),
