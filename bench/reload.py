@@ -97,9 +97,12 @@ def overlap_rows(ratio: float, num_positions: int, num_turns: int) -> list[dict[
     checks = list(backward.checks)
     bytes_per_s = backward.input_bytes / (ratio * layer_s)
 
+    layer_in_arm_s: dict[str, list[float]] = {name: [] for name in ARMS}
+
     def timed(name: str) -> Callable[[], float]:
         def call() -> float:
             seconds = backward.seconds(ARMS[name], bytes_per_s)
+            layer_in_arm_s[name].append(statistics.fmean(backward.layer_s))
             if backward.checks != checks:
                 sys.exit(f"{name} computed with other inputs")
             return seconds
@@ -125,6 +128,7 @@ def overlap_rows(ratio: float, num_positions: int, num_turns: int) -> list[dict[
                 "layer_ms": round(1e3 * c, 2),
                 "copy_ms": round(1e3 * m, 2),
                 "arm": name,
+                "layer_ms_in_arm": round(1e3 * statistics.median(layer_in_arm_s[name][1:]), 2),
                 "measured_ms": round(1e3 * statistics.median(seconds[name]), 1),
                 "closed_form_ms": round(1e3 * statistics.median(expected_s), 1),
                 "measured_over_closed_form": gain(seconds[name], expected_s),
@@ -277,7 +281,7 @@ def verdict(overlap: Sequence[dict[str, object]]) -> dict[str, object]:
 
 
 def main() -> int:
-    """Run the tables; exit 1 if a target is missed."""
+    """Run the tables; exit 1 if a target is missed (a smoke test judges nothing)."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a smoke test: small, and nothing is written")
     parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
@@ -310,7 +314,7 @@ def main() -> int:
     print(json.dumps(result["targets"]))
     if not args.quick:
         replace(HERE / "results" / "reload.json", json.dumps(result, indent=2) + "\n")
-    return 0 if verdict(overlap)["is_met"] else 1
+    return 0 if args.quick or verdict(overlap)["is_met"] else 1
 
 
 if __name__ == "__main__":

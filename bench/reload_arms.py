@@ -98,6 +98,7 @@ class Backward:
         self.inputs = [torch.randn(shape, generator=generator) for _ in range(NUM_LAYERS)]
         self._grad = torch.randn(shape, generator=generator)
         self.checks = [0.0] * NUM_LAYERS
+        self.layer_s = list[float]()
 
     @property
     def input_bytes(self) -> int:
@@ -106,15 +107,17 @@ class Backward:
 
     def run_layer(self, layer: int, x: Tensor) -> None:
         """Recompute and differentiate one block; keep a number that shows which input it was given."""
-        block = self._model.blocks[layer]
+        start_s, block = time.perf_counter(), self._model.blocks[layer]
         x = x.detach().requires_grad_()
         with torch.enable_grad():
             out = block(x, *self._tables, self._context)
         grads = torch.autograd.grad(out, (x, *block.parameters()), self._grad)
         self.checks[layer] = float(grads[0].sum())
+        self.layer_s.append(time.perf_counter() - start_s)
 
     def seconds(self, arm: Arm, bytes_per_s: float) -> float:
         """Return the wall seconds of one backward pass, forward copies done before."""
+        self.layer_s.clear()
         link = QueuedLink(bytes_per_s)
         graph = Graph(arm.schedule, link)
         try:
