@@ -145,17 +145,20 @@ def llama_like(spec: JobSpec) -> Any:
 
 def spell(ids: list[int]) -> str:
     """Return ids as text the numbered tokenizer reads back."""
-    return " ".join(f"t{token}" for token in ids)
+    return " ".join(f"<{token}>" for token in ids)
 
 
 def numbered_tokenizer() -> Any:
-    """Return a transformers tokenizer with our ids, written ``t0 t1 ...``."""
+    """Return a transformers tokenizer with our ids, written ``<0> <1> ...``.
+
+    The brackets matter: special tokens are cut out of a text wherever they stand, and ``t2`` stands in ``t22``.
+    """
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    names = {f"t{i}": i for i in range(TOKENIZER.vocab_size)}
-    inner = Tokenizer(models.WordLevel(names, unk_token="t3"))
+    names = {f"<{i}>": i for i in range(TOKENIZER.vocab_size)}
+    inner = Tokenizer(models.WordLevel(names, unk_token="<0>"))
     inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(
-        tokenizer_object=inner, pad_token="t0", bos_token="t1", eos_token="t2", unk_token="t3"
+        tokenizer_object=inner, pad_token="<0>", bos_token="<1>", eos_token="<2>", unk_token="<0>"
     )

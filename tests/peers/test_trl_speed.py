@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 from live_grpo import config
-from theirs import llama_like, numbered_tokenizer
+from theirs import llama_like, numbered_tokenizer, spell
 from torch import Tensor
 
 from steptune.adapters.embedded.baselines import best_practice_levers, default_levers
@@ -95,6 +95,12 @@ def test_our_best_practice_trains_no_slower_than_live_trl_so_set(
     assert ours.train_cpu_s < NOISE * theirs.train_cpu_s
 
 
+def test_live_trl_is_given_our_very_tokens(trl: ModuleType, same: SameStep) -> None:
+    tokenizer = numbered_tokenizer()
+    for ids in same.prompt_ids:
+        assert tokenizer(spell(ids))["input_ids"] == ids
+
+
 class Cost(NamedTuple):
     """CPU seconds of one step's two halves."""
 
@@ -119,7 +125,7 @@ def trl_step(arguments: Any, same: SameStep) -> Cost:
 
     model = llama_like(same.job)
     _force_lengths(model, same.lengths_B, generate_cpu_s)
-    texts = [" ".join(f"t{token}" for token in ids) for ids in same.prompt_ids]
+    texts = [spell(ids) for ids in same.prompt_ids]
     GRPOTrainer(
         model=model,
         reward_funcs=lambda completions, **_: [float(i % 3 == 0) for i in range(len(completions))],
