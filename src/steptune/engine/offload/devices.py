@@ -11,7 +11,7 @@ from steptune.engine.offload.places import FilePlaces, MemoryPlace, Place, Pool
 from steptune.engine.offload.step import Offload
 
 
-def offload_to_host(device: torch.device) -> Offload:
+def offload_to_host(device: torch.device, *, depth: int = 1, min_bytes: int = MIN_BYTES) -> Offload:
     """Return offloading from ``device`` to the host's memory.
 
     On a CPU, and on a GPU that shares the host's memory, the two are one: it then says so once and recomputes
@@ -19,9 +19,10 @@ def offload_to_host(device: torch.device) -> Offload:
     """
     if device.type == "cpu":
         pool = Pool(_memory_place)
-        return Offload(lambda: HostLink(pool), is_unified=True)
+        return Offload(lambda: HostLink(pool), is_unified=True, depth=depth, min_bytes=min_bytes)
     link = CudaLink(device)
-    return Offload(lambda: link, is_unified=bool(torch.cuda.get_device_properties(device).is_integrated))
+    is_unified = bool(torch.cuda.get_device_properties(device).is_integrated)
+    return Offload(lambda: link, is_unified=is_unified, depth=depth, min_bytes=min_bytes)
 
 
 def offload_to_file(folder: Path, *, depth: int = 1, min_bytes: int = MIN_BYTES) -> Offload:
