@@ -30,6 +30,7 @@ from steptune.engine.events import Recorder
 from steptune.engine.knobs import Dispatch
 from steptune.engine.kv_cache import KVCache
 from steptune.engine.model import Transformer
+from steptune.engine.routes import RouteTape, write_routes
 from steptune.engine.slots import GENERATED, POSITION, ROW, TOKEN, Slots
 from steptune.engine.types import PromptBatch, RolloutTrace
 
@@ -62,13 +63,15 @@ class Outputs:
     token_BT: Tensor
     logprob_BT: Tensor
     entropy_BT: Tensor
+    routes_BLJk: Tensor | None
+    """Experts by row and cache position, if they are to be recorded."""
 
     @staticmethod
-    def empty(num_rows: int, max_len: int, pad_id: int, device: torch.device) -> "Outputs":
+    def empty(num_rows: int, max_len: int, pad_id: int, device: torch.device, routes_BLJk: Tensor | None) -> "Outputs":
         """Return padded buffers."""
         zeros = torch.zeros(2, num_rows, max_len, device=device)
         token_BT = torch.full((num_rows, max_len), pad_id, device=device)
-        return Outputs(token_BT=token_BT, logprob_BT=zeros[0], entropy_BT=zeros[1])
+        return Outputs(token_BT=token_BT, logprob_BT=zeros[0], entropy_BT=zeros[1], routes_BLJk=routes_BLJk)
 
     def to(self, device: torch.device) -> "Outputs":
         """Return them on ``device``."""
@@ -76,6 +79,7 @@ class Outputs:
             token_BT=self.token_BT.to(device),
             logprob_BT=self.logprob_BT.to(device),
             entropy_BT=self.entropy_BT.to(device),
+            routes_BLJk=None if self.routes_BLJk is None else self.routes_BLJk.to(device),
         )
 
 
@@ -109,6 +113,7 @@ class Generation:
         self._running: list[int] = []
         self._seconds = {"prefill": 0.0, "decode": 0.0}
         self._shared: KVCache | None = None
+        self._shared_routes: Tensor | None = None
         self._prompt_of_B = torch.zeros_like(limit_B)
 
     def run(self) -> RolloutTrace:
@@ -142,16 +147,23 @@ class Generation:
         self._prompt_of_B = is_first_B.cumsum(0) - 1
         tokens_UP, head_U = self._prompts.tokens_BP[is_first_B], self._head_B[is_first_B]
         self._shared = KVCache(self._model.spec, len(tokens_UP), self._head_len, self._cache.data.dtype, self._device)
-        self._prefill(tokens_UP, head_U, self._shared, first_slot=0)
+        if self._outputs.routes_BLJk is not None:
+            self._shared_routes = self._outputs.routes_BLJk[is_first_B].clone()
+        self._prefill(tokens_UP, head_U, self._shared, first_slot=0, routes_kLJk=self._shared_routes)
 
-    def _prefill(self, tokens_kP: Tensor, head_k: Tensor, cache: KVCache, first_slot: int) -> None:
+    def _prefill(
+        self, tokens_kP: Tensor, head_k: Tensor, cache: KVCache, first_slot: int, routes_kLJk: Tensor | None
+    ) -> None:
+        """Compute all tokens but the last of every prompt; ``routes_kLJk`` takes their experts."""
         position_P = torch.arange(self._head_len, device=self._device)
         chunk_len = max(1, PREFILL_CHUNK_TOKENS // self._head_len)
         for start in range(0, len(tokens_kP), chunk_len):
             chunk_kP = tokens_kP[start : start + chunk_len, : self._head_len]
-            self._model.hidden(
-                chunk_kP, position_P, self._at_prompts(cache, first_slot + start, head_k[start:][:chunk_len])
-            )
+            context = self._at_prompts(cache, first_slot + start, head_k[start:][:chunk_len])
+            self._model.hidden(chunk_kP, position_P, context)
+            if routes_kLJk is not None and context.routes is not None:
+                row_k1 = torch.arange(start, start + len(chunk_kP), device=self._device)[:, None]
+                write_routes(routes_kLJk, context.routes, row_k1, position_P)
             self._prefill_tokens += chunk_kP.numel()
 
     def _admit(self) -> None:
@@ -161,8 +173,13 @@ class Generation:
             return
         if self._shared is not None:
             self._cache.fork(self._shared, self._prompt_of_B[start:end], first_slot, self._head_len)
+            if self._outputs.routes_BLJk is not None and self._shared_routes is not None:
+                self._outputs.routes_BLJk[start:end] = self._shared_routes[self._prompt_of_B[start:end]]
         elif self._head_len:
-            self._prefill(self._prompts.tokens_BP[start:end], self._head_B[start:end], self._cache, first_slot)
+            routes_BLJk = self._outputs.routes_BLJk
+            routes_kLJk = None if routes_BLJk is None else routes_BLJk[start:end]
+            tokens_kP, head_k = self._prompts.tokens_BP[start:end], self._head_B[start:end]
+            self._prefill(tokens_kP, head_k, self._cache, first_slot, routes_kLJk)
         self._slots.admit(self._entry_6B[:, start:end])
         self._num_admitted = end
         self._measure_prefix()
@@ -192,12 +209,15 @@ class Generation:
         """Decode one token of every running row; return which rows ended with it."""
         slots = self._slots
         position_n = slots.line(POSITION)
-        hidden_nD = self._model.hidden(slots.line(TOKEN), position_n, self._at_tokens(position_n))
+        context = self._at_tokens(position_n)
+        hidden_nD = self._model.hidden(slots.line(TOKEN), position_n, context)
         token_n, logprob_n, entropy_n = self._choose(self._model.logits(hidden_nD).float(), slots)
         row_n, generated_n = slots.line(ROW), slots.line(GENERATED)
         self._outputs.token_BT[row_n, generated_n] = token_n
         self._outputs.logprob_BT[row_n, generated_n] = logprob_n
         self._outputs.entropy_BT[row_n, generated_n] = entropy_n
+        if self._outputs.routes_BLJk is not None and context.routes is not None:
+            write_routes(self._outputs.routes_BLJk, context.routes, row_n, position_n)
         self._running.append(slots.num_running)
         slots.advance(token_n)
         self._prefix_len += 1
@@ -209,6 +229,7 @@ class Generation:
             attend=cache.attend_prompts(first_slot),
             recur=states.at_prompts(first_slot, head_k, self._head_len) if states else None,
             moe_dispatch=self._plan.moe_dispatch,
+            routes=self._tape(),
         )
 
     def _at_tokens(self, position_n: Tensor) -> Context:
@@ -217,7 +238,11 @@ class Generation:
             attend=self._cache.attend_tokens(position_n, self._prefix_len),
             recur=states.at_tokens(len(position_n)) if states else None,
             moe_dispatch=self._plan.moe_dispatch,
+            routes=self._tape(),
         )
+
+    def _tape(self) -> RouteTape | None:
+        return None if self._outputs.routes_BLJk is None else RouteTape()
 
     @contextmanager
     def _booked(self, name: str) -> Generator[None]:

@@ -17,6 +17,7 @@ from steptune.engine.attention import CPU, attend_runs
 from steptune.engine.context import Context
 from steptune.engine.micro_batch import MicroBatch
 from steptune.engine.recur import RunsRecur
+from steptune.engine.routes import RouteTape
 from steptune.engine.types import PromptBatch, RolloutBatch
 
 
@@ -28,6 +29,8 @@ class JoinedRows:
     prompt_lengths_B: Tensor
     completion_BT: Tensor
     mask_BT: Tensor
+    routes_BLJk: Tensor | None = None
+    """Experts to be replayed, by position of the joined row."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,6 +64,7 @@ def join_rows(rollout: RolloutBatch, pad_id: int) -> JoinedRows:
         prompt_lengths_B=prompts.lengths_B,
         completion_BT=rollout.completion_BT,
         mask_BT=mask_BT,
+        routes_BLJk=rollout.routes_BLJk,
     )
 
 
@@ -79,16 +83,19 @@ def build_inputs(joined: JoinedRows, micro: MicroBatch, device: torch.device = C
     prefix_R = torch.tensor([run.prefix for run in micro.runs for _ in range(run.num_rows)])
     column_W = torch.arange(int(width_R.max()))
     kept_RW = column_W < width_R[:, None]
-    positions_N = (prefix_R[:, None] + column_W)[kept_RW]
+    positions_N, row_N = (prefix_R[:, None] + column_W)[kept_RW], rows_R.repeat_interleave(width_R)
+    routes_BLJk = joined.routes_BLJk
     local_C, token_C = joined.mask_BT[list(micro.rows)].nonzero(as_tuple=True)
     row_C = torch.tensor(micro.rows)[local_C]
     flat_C = row_C * joined.mask_BT.shape[1] + token_C
     predict_C = _predicting(micro, width_R.cumsum(0) - width_R, joined.prompt_lengths_B, local_C, token_C)
     return MicroInputs(
-        tokens_N=joined.tokens_BL[rows_R.repeat_interleave(width_R), positions_N].to(device),
+        tokens_N=joined.tokens_BL[row_N, positions_N].to(device),
         positions_N=positions_N.to(device),
         context=Context(
-            attend=attend_runs(micro.runs, micro.prompt_of, device=device), recur=RunsRecur(micro.runs, device)
+            attend=attend_runs(micro.runs, micro.prompt_of, device=device),
+            recur=RunsRecur(micro.runs, device),
+            routes=None if routes_BLJk is None else RouteTape.replaying(routes_BLJk[row_N, positions_N].to(device)),
         ),
         predict_C=predict_C.to(device),
         target_C=joined.completion_BT.flatten()[flat_C].to(device),

@@ -9,6 +9,7 @@ from steptune.core.records import Record
 DType = Literal["fp32", "bf16"]
 Dispatch = Literal["where", "sort", "grouped"]
 PositiveInt = Annotated[int, Field(gt=0)]
+NonNegativeInt = Annotated[int, Field(ge=0)]
 PositiveCores = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -38,6 +39,8 @@ class EngineKnobs(Record):
     """Positions per micro-batch, padding included (at least one row always fits)."""
     moe_dispatch: Dispatch = "grouped"
     """How tokens reach their experts, in rollout and trainer alike; nothing to a model without experts."""
+    router_replay: bool = False
+    """The trainer takes the experts that the rollout took (`routes`); nothing to a model without experts."""
     recompute: bool = False
     """Recompute each layer's activations in the backward pass instead of keeping them."""
     offload: bool = False
@@ -51,8 +54,15 @@ class EngineKnobs(Record):
     rollout_cores: PositiveCores | None = None
     """Cores the rollout's process may use, by a CPU quota, fractions allowed; the trainer's gets the rest of the job's.
     None: no quota. Only where the two overlap (see `quota.split`)."""
-    schedule: Literal["sync", "one_step_off"] = "sync"
-    """one_step_off generates the next batch in a second process while the trainer works on this one."""
+    schedule: Literal["sync", "one_step_off", "async"] = "sync"
+    """one_step_off generates the next batch in a second process while the trainer works on this one; async generates
+    on, as far ahead as `max_lag` allows."""
+    max_lag: NonNegativeInt | None = None
+    """Schedule async: largest age of a trained token, in optimizer updates, never above `limits.max_staleness`. None
+    under the other schedules, whose age is fixed."""
+    inflight_update: bool = False
+    """Schedule async: new weights take over between two decode iterations, over the cache of the old ones, instead of
+    between two rounds."""
     handover: Literal["alias", "copy", "file"] = "copy"
     """How new weights reach the rollout: the same tensors, a copy through (shared) memory, or a file."""
     correction: Literal["none", "tis", "mis"] = "none"

@@ -3,7 +3,7 @@
 In a synchronous run it lives in the trainer's process, in a one-step-off run in its own; the code is the same.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -18,6 +18,7 @@ from steptune.engine.events import Recorder
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.model import Transformer
 from steptune.engine.rollout import RolloutEngine
+from steptune.engine.routes import NOT_RECORDED
 from steptune.engine.types import PromptBatch, RolloutBatch, RolloutTrace
 from steptune.envs.math.problems import Problem, train_problem
 from steptune.envs.math.tokenizer import MathTokenizer
@@ -53,6 +54,8 @@ class Producer:
         self, job: JobSpec, engine: RolloutEngine, seed: int, forced: SampledLengths | None, recorder: Recorder
     ) -> None:
         self.job, self.engine, self.seed, self.forced, self.recorder = job, engine, seed, forced, recorder
+        self.refresh: Callable[[], None] | None = None
+        """Called between decode iterations; may load other weights into the engine."""
 
     def produce(self, step: int) -> Produced:
         """Return the rollouts of ``step``: the same step, seed and weights give the same rollouts."""
@@ -78,6 +81,7 @@ class Producer:
                 seed=self.seed,
                 forced_lengths_B=self._forced_lengths(step),
                 recorder=self.recorder,
+                refresh=self.refresh,
             )
         with self.recorder.span(Role.ENVIRONMENT, "reward"):
             raw_reward_B = self._verify(batch, problems)
@@ -171,6 +175,7 @@ def join_batches(batches: Sequence[RolloutBatch]) -> RolloutBatch:
         versions_BT=_stack([b.versions_BT for b in batches], -1),
         finished_B=torch.cat([b.finished_B for b in batches]),
         entropy=sum(b.entropy for b in batches) / len(batches),
+        routes_BLJk=_stack_routes([b.routes_BLJk for b in batches]),
     )
 
 
@@ -191,7 +196,15 @@ def take_rows(batch: RolloutBatch, rows_B: Tensor, group_size: int) -> RolloutBa
         versions_BT=batch.versions_BT[rows_B],
         finished_B=batch.finished_B[rows_B],
         entropy=batch.entropy,
+        routes_BLJk=None if batch.routes_BLJk is None else batch.routes_BLJk[rows_B],
     )
+
+
+def _stack_routes(tables: Sequence[Tensor | None]) -> Tensor | None:
+    known = [table for table in tables if table is not None]
+    width = max((table.shape[1] for table in known), default=0)
+    wide = [torch.nn.functional.pad(t, (0, 0, 0, 0, 0, width - t.shape[1]), value=NOT_RECORDED) for t in known]
+    return torch.cat(wide) if wide else None
 
 
 def _stack(tensors: Sequence[Tensor], fill: int) -> Tensor:

@@ -8,20 +8,21 @@ Prompts come and rollouts go on the host; between, everything is on the model's 
 Shape letters: B rows, P prompt token, T completion token, n running rows, V vocab.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import final
 
 import torch
 from torch import Tensor
 
 from steptune.core.errors import HealthError, JobError, explain
-from steptune.core.model import ModelSpec
+from steptune.core.model import ExpertFields, ModelSpec
 from steptune.engine.attention import CPU
 from steptune.engine.events import Recorder
 from steptune.engine.generation import Choose, Generation, Outputs, Plan
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.kv_cache import KVCache
 from steptune.engine.model import Transformer
+from steptune.engine.routes import no_routes
 from steptune.engine.sampling import draw, entropy, noise_keys, uniforms
 from steptune.engine.slots import GENERATED, KEY, LIMIT, ROW, Slots
 from steptune.engine.types import PromptBatch, RolloutBatch, RolloutTrace
@@ -76,10 +77,13 @@ class RolloutEngine:
         forced_lengths_B: Tensor | None = None,
         greedy: bool = False,
         recorder: Recorder | None = None,
+        refresh: Callable[[], None] | None = None,
     ) -> tuple[RolloutBatch, RolloutTrace]:
         """Sample one completion per row.
 
-        With ``forced_lengths_B`` row i has exactly that many tokens and counts as finished.
+        With ``forced_lengths_B`` row i has exactly that many tokens and counts as finished. ``refresh`` is called
+        between decode iterations and may `load` newer weights: rows go on over the cache of the older ones, and
+        every token is marked with the version that sampled it.
 
         Raises:
             JobError: empty prompts, or a length that cannot be.
@@ -89,8 +93,13 @@ class RolloutEngine:
         limit_B = _limits(prompts, max_completion_len, forced_lengths_B)
         choose = _sampler(temperature, self._eos_id, is_forced=forced_lengths_B is not None, greedy=greedy)
         key_B = noise_keys(seed, prompts.problem_B, prompts.sample_B)
-        outputs, trace = self._run(prompts, limit_B, key_B, choose, max_completion_len, recorder)
-        return self._finish(prompts, outputs, limit_B, is_forced=forced_lengths_B is not None), trace
+        version_BT = torch.full((prompts.num_rows, max_completion_len), self.version, dtype=torch.int32)
+        if refresh is not None:
+            choose = self._refreshed(choose, version_BT, refresh)
+        outputs, trace = self._run(
+            prompts, limit_B, key_B, choose, max_completion_len, recorder, with_routes=self.knobs.router_replay
+        )
+        return self._finish(prompts, outputs, limit_B, version_BT, is_forced=forced_lengths_B is not None), trace
 
     def score(self, prompts: PromptBatch, completion_BT: Tensor, lengths_B: Tensor, *, temperature: float) -> Tensor:
         """Return log-probs [B, T] of given completions, 0 in the padding, through the decode path itself.
@@ -116,6 +125,8 @@ class RolloutEngine:
         choose: Choose,
         max_completion_len: int,
         recorder: Recorder | None,
+        *,
+        with_routes: bool = False,
     ) -> tuple[Outputs, RolloutTrace]:
         """Generate on the model's device; return what was written on the prompts' device."""
         plan = Plan(
@@ -126,7 +137,11 @@ class RolloutEngine:
             moe_dispatch=self.knobs.moe_dispatch,
         )
         max_len = prompts.tokens_BP.shape[1] + max_completion_len
-        outputs = Outputs.empty(prompts.num_rows, max_completion_len, self._pad_id, self._device)
+        spec, num_rows = self._model.spec, prompts.num_rows
+        routes_BLJk = None
+        if with_routes and isinstance(spec, ExpertFields):
+            routes_BLJk = no_routes(spec, num_rows, max_len, self._device)
+        outputs = Outputs.empty(num_rows, max_completion_len, self._pad_id, self._device, routes_BLJk)
         generation = Generation(
             self._model,
             self._cache_for(plan.num_slots, max_len),
@@ -141,6 +156,17 @@ class RolloutEngine:
         trace = generation.run()
         return outputs.to(prompts.tokens_BP.device), trace
 
+    def _refreshed(self, choose: Choose, version_BT: Tensor, refresh: Callable[[], None]) -> Choose:
+        """Return ``choose`` that books the weights behind its logits, then lets them change."""
+
+        def choose_then_refresh(logits_nV: Tensor, slots: Slots) -> tuple[Tensor, Tensor, Tensor]:
+            chosen = choose(logits_nV, slots)
+            version_BT[slots.line(ROW).cpu(), slots.line(GENERATED).cpu()] = self.version
+            refresh()
+            return chosen
+
+        return choose_then_refresh
+
     def _cache_for(self, num_slots: int, max_len: int) -> KVCache:
         """Return a cache that is large enough, the last one where it will do."""
         old = self._cache
@@ -149,7 +175,9 @@ class RolloutEngine:
             self._cache = KVCache(self._model.spec, num_slots, max_len, old.data.dtype, self._device)
         return self._cache
 
-    def _finish(self, prompts: PromptBatch, outputs: Outputs, limit_B: Tensor, *, is_forced: bool) -> RolloutBatch:
+    def _finish(
+        self, prompts: PromptBatch, outputs: Outputs, limit_B: Tensor, version_BT: Tensor, *, is_forced: bool
+    ) -> RolloutBatch:
         is_eos_BT = outputs.token_BT == self._eos_id
         ended_B = is_eos_BT.any(1)
         end_B = torch.where(ended_B, is_eos_BT.int().argmax(1) + 1, limit_B)
@@ -163,9 +191,10 @@ class RolloutEngine:
             completion_BT=completion_BT,
             lengths_B=lengths_B,
             logprobs_BT=self._checked(outputs.logprob_BT[:, :width], mask_BT),
-            versions_BT=torch.where(mask_BT, self.version, -1).int(),
+            versions_BT=torch.where(mask_BT, version_BT[:, :width].to(mask_BT.device), -1).int(),
             finished_B=torch.ones_like(ended_B) if is_forced else last_B == self._eos_id,
             entropy=float(outputs.entropy_BT[:, :width][mask_BT].mean()),
+            routes_BLJk=outputs.routes_BLJk,
         )
 
     def _checked(self, logprob_BT: Tensor, mask_BT: Tensor) -> Tensor:

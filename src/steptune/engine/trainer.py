@@ -268,7 +268,9 @@ class Trainer:
 
     def _forward(self, model: Transformer, inputs: MicroInputs, *, recompute: bool | OffloadStep = False) -> Tensor:
         """Return float32 [C] log-probs of the completion tokens under the sampling temperature."""
-        context = replace(inputs.context, moe_dispatch=self.knobs.moe_dispatch)
+        replays = self.knobs.router_replay and model is self.model
+        routes = inputs.context.routes if replays else None  # the reference chooses for itself
+        context = replace(inputs.context, moe_dispatch=self.knobs.moe_dispatch, routes=routes)
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.knobs.train_dtype == "bf16"):
             hidden_ND = model.hidden(inputs.tokens_N, inputs.positions_N, context, recompute=recompute)
             return token_logprobs(

@@ -61,6 +61,8 @@ class RolloutBatch:
     """bool, True where the row ended with the end-of-sequence token, False where the limit cut it."""
     entropy: float
     """Mean entropy of the sampling distribution over sampled tokens, in nats."""
+    routes_BLJk: Tensor | None = None
+    """int16, experts by joined position and layer (`routes`); None where they were not recorded."""
 
     @property
     def mask_BT(self) -> Tensor:
