@@ -43,12 +43,20 @@ def _by_rows(rows: Sequence[RowLengths], num_ranks: int) -> list[Sequence[RowLen
     return [rows[edges[i] : edges[i + 1]] for i in range(num_ranks)]
 
 
-def _by_tokens(rows: Sequence[RowLengths], num_ranks: int) -> list[list[RowLengths]]:
-    """Give the longest row left to the rank with the fewest tokens."""
-    shares: list[list[RowLengths]] = [[] for _ in range(num_ranks)]
-    tokens = [0] * num_ranks
-    for row in sorted(rows, key=lambda r: -sum(r)):
-        rank = min(range(num_ranks), key=lambda r: (tokens[r], r))
-        shares[rank].append(row)
-        tokens[rank] += sum(row)
+def _by_tokens(rows: Sequence[RowLengths], num_ranks: int) -> list[Sequence[RowLengths]]:
+    return [[rows[i] for i in share] for share in spread([sum(row) for row in rows], num_ranks)]
+
+
+def spread(sizes: Sequence[int], num_ranks: int) -> list[list[int]]:
+    """Return which pieces each rank gets: the largest piece left to the rank with the least (Graham 1969).
+
+    >>> spread([5, 1, 4], 2)
+    [[0], [2, 1]]
+    """
+    shares: list[list[int]] = [[] for _ in range(num_ranks)]
+    loads = [0] * num_ranks
+    for piece in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
+        rank = min(range(num_ranks), key=lambda r: (loads[r], r))
+        shares[rank].append(piece)
+        loads[rank] += sizes[piece]
     return shares
