@@ -127,7 +127,7 @@ def test_a_paused_run_has_nothing_in_flight(tmp_path: Path) -> None:
     loop.step()
     loop.settle()
     loop.settle()
-    assert not loop.source.remote.pipe.poll(0)  # type: ignore[union-attr]
+    assert not loop.source.remote.worker.has_answer()  # type: ignore[union-attr]
     assert loop.step().lag_max == 1
     loop.close()
 
@@ -136,7 +136,7 @@ def test_a_killed_worker_is_an_error_and_leaves_no_process(tmp_path: Path) -> No
     loop = small_loop(small_job(), tmp_path, schedule="one_step_off", correction="tis")
     loop.step()
     loop.settle()
-    worker = loop.source.remote.process  # type: ignore[union-attr]
+    worker = loop.source.remote.worker.process  # type: ignore[union-attr]
     worker.kill()
     with pytest.raises(TrialError, match="died with exit code -9"):
         [loop.step() for _ in range(2)]

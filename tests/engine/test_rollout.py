@@ -126,6 +126,13 @@ def test_recorded_logprobs_are_those_of_a_full_forward(forced: bool, temperature
         logprobs = (full_forward_logits(tokens[:-1])[start - 1 :] / temperature).log_softmax(-1)
         expected = logprobs.gather(1, tokens[start:, None])[:, 0]
         assert torch.allclose(batch.logprobs_BT[row, : len(expected)], expected, atol=1e-4)
+        if temperature == 1:
+            assert batch.raw_logprobs_BT is None
+        else:
+            raw = full_forward_logits(tokens[:-1])[start - 1 :].log_softmax(-1).gather(1, tokens[start:, None])[:, 0]
+            assert batch.raw_logprobs_BT is not None
+            assert torch.allclose(batch.raw_logprobs_BT[row, : len(raw)], raw, atol=1e-4)
+            assert not batch.raw_logprobs_BT[row, len(raw) :].any()
         assert not batch.logprobs_BT[row, len(expected) :].any()
 
 

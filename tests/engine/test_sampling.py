@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steptune.engine.sampling import draw, entropy, noise_keys, uniforms
+from steptune.engine.sampling import draw, noise_keys, uniforms
 
 
 def many_uniforms(num: int) -> torch.Tensor:
@@ -73,6 +73,28 @@ def test_a_zero_probability_is_never_drawn(scale: float, cell: int) -> None:
     assert int(draw(probs, uniform)) in (1, 3)
 
 
-def test_entropy_is_in_nats() -> None:
-    logprobs = torch.tensor([[0.5, 0.5], [1.0, 1e-30]]).log()
-    assert torch.allclose(entropy(logprobs), torch.tensor([2.0, 1.0]).log(), atol=1e-6)
+@given(st.integers(1, 1100), st.integers(0, 10_000))
+def test_drawing_in_blocks_is_drawing_from_the_whole_cdf(vocab_size: int, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    weights = torch.rand(3, vocab_size, generator=generator) ** 4
+    weights[weights < 0.1] = 0
+    weights[:, -1] += 0.01
+    uniform = torch.rand(3, generator=generator) * 0.999 + 0.0005
+    token = draw(weights, uniform)
+    cdf = weights.double().cumsum(-1)
+    below, above = cdf.gather(1, token[:, None]) - weights.gather(1, token[:, None]), cdf.gather(1, token[:, None])
+    target, slack = uniform[:, None] * cdf[:, -1:], 1e-5 * cdf[:, -1:]
+    assert (weights.gather(1, token[:, None]) > 0).all()
+    assert (below <= target + slack).all()
+    assert (target <= above + slack).all()
+
+
+def test_the_first_and_last_uniform_draw_tokens_that_exist() -> None:
+    uniform = torch.tensor([0.5, 2**22 - 0.5]) / 2**22
+    for vocab_size in (1, 255, 256, 257, 5_000):
+        weights = torch.full((2, vocab_size), 1e-3)
+        assert draw(weights, uniform).tolist() == [0, vocab_size - 1]
+
+
+def test_nan_draws_some_token_and_leaves_the_refusal_to_the_log_probs() -> None:
+    assert 0 <= int(draw(torch.full((1, 700), torch.nan), torch.tensor([0.5]))) < 700
