@@ -16,7 +16,7 @@ T completion token, V vocab.
 """
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import final
@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from steptune.core.phase import Role, SpanKind
+from steptune.engine.choose import Choose, Chosen
 from steptune.engine.context import Context
 from steptune.engine.events import Recorder
 from steptune.engine.knobs import Dispatch
@@ -39,9 +40,6 @@ PREFILL_CHUNK_TOKENS = 8192
 
 ADMIT_FRAC = 1 / 16
 """Free slots, as a part of all, worth a prefill of their own: one by one, every finished row would cost a forward."""
-
-Choose = Callable[[Tensor, Slots], tuple[Tensor, Tensor, Tensor]]
-"""(logits [n, V] float32, slots) -> token [n], its log-prob [n], entropy [n]."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,22 +60,40 @@ class Outputs:
 
     token_BT: Tensor
     logprob_BT: Tensor
+    raw_logprob_BT: Tensor | None
+    """At temperature 1; None where that is what was sampled from."""
     entropy_BT: Tensor
     routes_BLJk: Tensor | None
     """Experts by row and cache position, if they are to be recorded."""
 
     @staticmethod
-    def empty(num_rows: int, max_len: int, pad_id: int, device: torch.device, routes_BLJk: Tensor | None) -> "Outputs":
+    def empty(
+        num_rows: int, max_len: int, pad_id: int, device: torch.device, routes_BLJk: Tensor | None, *, with_raw: bool
+    ) -> "Outputs":
         """Return padded buffers."""
-        zeros = torch.zeros(2, num_rows, max_len, device=device)
-        token_BT = torch.full((num_rows, max_len), pad_id, device=device)
-        return Outputs(token_BT=token_BT, logprob_BT=zeros[0], entropy_BT=zeros[1], routes_BLJk=routes_BLJk)
+        zeros = torch.zeros(3, num_rows, max_len, device=device)
+        return Outputs(
+            token_BT=torch.full((num_rows, max_len), pad_id, device=device),
+            logprob_BT=zeros[0],
+            raw_logprob_BT=zeros[1] if with_raw else None,
+            entropy_BT=zeros[2],
+            routes_BLJk=routes_BLJk,
+        )
+
+    def write(self, chosen: Chosen, row_n: Tensor, generated_n: Tensor) -> None:
+        """Book one token of each row."""
+        self.token_BT[row_n, generated_n] = chosen.token_n
+        self.logprob_BT[row_n, generated_n] = chosen.logprob_n
+        self.entropy_BT[row_n, generated_n] = chosen.entropy_n
+        if self.raw_logprob_BT is not None and chosen.raw_logprob_n is not None:
+            self.raw_logprob_BT[row_n, generated_n] = chosen.raw_logprob_n
 
     def to(self, device: torch.device) -> "Outputs":
         """Return them on ``device``."""
         return Outputs(
             token_BT=self.token_BT.to(device),
             logprob_BT=self.logprob_BT.to(device),
+            raw_logprob_BT=None if self.raw_logprob_BT is None else self.raw_logprob_BT.to(device),
             entropy_BT=self.entropy_BT.to(device),
             routes_BLJk=None if self.routes_BLJk is None else self.routes_BLJk.to(device),
         )
@@ -211,17 +227,15 @@ class Generation:
         position_n = slots.line(POSITION)
         context = self._at_tokens(position_n)
         hidden_nD = self._model.hidden(slots.line(TOKEN), position_n, context)
-        token_n, logprob_n, entropy_n = self._choose(self._model.logits(hidden_nD).float(), slots)
-        row_n, generated_n = slots.line(ROW), slots.line(GENERATED)
-        self._outputs.token_BT[row_n, generated_n] = token_n
-        self._outputs.logprob_BT[row_n, generated_n] = logprob_n
-        self._outputs.entropy_BT[row_n, generated_n] = entropy_n
+        chosen = self._choose(self._model.logits(hidden_nD).float(), slots)
+        row_n = slots.line(ROW)
+        self._outputs.write(chosen, row_n, slots.line(GENERATED))
         if self._outputs.routes_BLJk is not None and context.routes is not None:
             write_routes(self._outputs.routes_BLJk, context.routes, row_n, position_n)
         self._running.append(slots.num_running)
-        slots.advance(token_n)
+        slots.advance(chosen.token_n)
         self._prefix_len += 1
-        return (token_n == self._plan.eos_id) | slots.is_at_limit()
+        return (chosen.token_n == self._plan.eos_id) | slots.is_at_limit()
 
     def _at_prompts(self, cache: KVCache, first_slot: int, head_k: Tensor) -> Context:
         states = cache.states

@@ -161,6 +161,7 @@ def prompt_batch(texts: Sequence[str], indices: Sequence[int], group_size: int) 
 def join_batches(batches: Sequence[RolloutBatch]) -> RolloutBatch:
     """Return the rows of all batches as one, padded to the widest."""
     prompts = [b.prompts for b in batches]
+    raw = [b.raw_logprobs_BT for b in batches if b.raw_logprobs_BT is not None]
     return RolloutBatch(
         prompts=PromptBatch(
             tokens_BP=_stack([p.tokens_BP for p in prompts], PAD),
@@ -172,6 +173,7 @@ def join_batches(batches: Sequence[RolloutBatch]) -> RolloutBatch:
         completion_BT=_stack([b.completion_BT for b in batches], PAD),
         lengths_B=torch.cat([b.lengths_B for b in batches]),
         logprobs_BT=_stack([b.logprobs_BT for b in batches], 0),
+        raw_logprobs_BT=_stack(raw, 0) if len(raw) == len(batches) else None,
         versions_BT=_stack([b.versions_BT for b in batches], -1),
         finished_B=torch.cat([b.finished_B for b in batches]),
         entropy=sum(b.entropy for b in batches) / len(batches),
@@ -193,6 +195,7 @@ def take_rows(batch: RolloutBatch, rows_B: Tensor, group_size: int) -> RolloutBa
         completion_BT=batch.completion_BT[rows_B],
         lengths_B=batch.lengths_B[rows_B],
         logprobs_BT=batch.logprobs_BT[rows_B],
+        raw_logprobs_BT=None if batch.raw_logprobs_BT is None else batch.raw_logprobs_BT[rows_B],
         versions_BT=batch.versions_BT[rows_B],
         finished_B=batch.finished_B[rows_B],
         entropy=batch.entropy,

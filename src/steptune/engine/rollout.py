@@ -17,14 +17,15 @@ from torch import Tensor
 from steptune.core.errors import HealthError, JobError, explain
 from steptune.core.model import ExpertFields, ModelSpec
 from steptune.engine.attention import CPU
+from steptune.engine.choose import Choose, Chosen, replayer, sampler
 from steptune.engine.events import Recorder
-from steptune.engine.generation import Choose, Generation, Outputs, Plan
+from steptune.engine.generation import Generation, Outputs, Plan
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.kv_cache import KVCache
 from steptune.engine.model import Transformer
 from steptune.engine.routes import no_routes
-from steptune.engine.sampling import draw, entropy, noise_keys, uniforms
-from steptune.engine.slots import GENERATED, KEY, LIMIT, ROW, Slots
+from steptune.engine.sampling import noise_keys
+from steptune.engine.slots import GENERATED, ROW, Slots
 from steptune.engine.types import PromptBatch, RolloutBatch, RolloutTrace
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
@@ -91,14 +92,13 @@ class RolloutEngine:
         """
         _check_prompts(prompts)
         limit_B = _limits(prompts, max_completion_len, forced_lengths_B)
-        choose = _sampler(temperature, self._eos_id, is_forced=forced_lengths_B is not None, greedy=greedy)
+        choose = sampler(temperature, self._eos_id, is_forced=forced_lengths_B is not None, greedy=greedy)
         key_B = noise_keys(seed, prompts.problem_B, prompts.sample_B)
         version_BT = torch.full((prompts.num_rows, max_completion_len), self.version, dtype=torch.int32)
         if refresh is not None:
             choose = self._refreshed(choose, version_BT, refresh)
-        outputs, trace = self._run(
-            prompts, limit_B, key_B, choose, max_completion_len, recorder, with_routes=self.knobs.router_replay
-        )
+        buffers = self._buffers(prompts, max_completion_len, temperature, with_routes=self.knobs.router_replay)
+        outputs, trace = self._run(prompts, limit_B, key_B, choose, buffers, recorder)
         return self._finish(prompts, outputs, limit_B, version_BT, is_forced=forced_lengths_B is not None), trace
 
     def score(self, prompts: PromptBatch, completion_BT: Tensor, lengths_B: Tensor, *, temperature: float) -> Tensor:
@@ -112,10 +112,19 @@ class RolloutEngine:
         """
         _check_prompts(prompts)
         limit_B = _limits(prompts, completion_BT.shape[1], lengths_B)
-        choose, width = _replayer(completion_BT.to(self._device), temperature), completion_BT.shape[1]
-        outputs, _ = self._run(prompts, limit_B, torch.zeros_like(limit_B), choose, width, None)
+        choose, width = replayer(completion_BT.to(self._device), temperature), completion_BT.shape[1]
+        buffers = self._buffers(prompts, width, temperature, with_routes=False)
+        outputs, _ = self._run(prompts, limit_B, torch.zeros_like(limit_B), choose, buffers, None)
         mask_BT = torch.arange(width, device=lengths_B.device) < lengths_B[:, None]
         return self._checked(outputs.logprob_BT, mask_BT)
+
+    def _buffers(self, prompts: PromptBatch, width: int, temperature: float, *, with_routes: bool) -> Outputs:
+        """Return what completions of up to ``width`` tokens are written to, on the model's device."""
+        spec, num_rows, routes_BLJk = self._model.spec, prompts.num_rows, None
+        if with_routes and isinstance(spec, ExpertFields):
+            routes_BLJk = no_routes(spec, num_rows, prompts.tokens_BP.shape[1] + width, self._device)
+        with_raw = temperature != 1
+        return Outputs.empty(num_rows, width, self._pad_id, self._device, routes_BLJk, with_raw=with_raw)
 
     def _run(
         self,
@@ -123,10 +132,8 @@ class RolloutEngine:
         limit_B: Tensor,
         key_B: Tensor,
         choose: Choose,
-        max_completion_len: int,
+        outputs: Outputs,
         recorder: Recorder | None,
-        *,
-        with_routes: bool = False,
     ) -> tuple[Outputs, RolloutTrace]:
         """Generate on the model's device; return what was written on the prompts' device."""
         plan = Plan(
@@ -136,12 +143,7 @@ class RolloutEngine:
             eos_id=self._eos_id,
             moe_dispatch=self.knobs.moe_dispatch,
         )
-        max_len = prompts.tokens_BP.shape[1] + max_completion_len
-        spec, num_rows = self._model.spec, prompts.num_rows
-        routes_BLJk = None
-        if with_routes and isinstance(spec, ExpertFields):
-            routes_BLJk = no_routes(spec, num_rows, max_len, self._device)
-        outputs = Outputs.empty(num_rows, max_completion_len, self._pad_id, self._device, routes_BLJk)
+        max_len = prompts.tokens_BP.shape[1] + outputs.token_BT.shape[1]
         generation = Generation(
             self._model,
             self._cache_for(plan.num_slots, max_len),
@@ -159,7 +161,7 @@ class RolloutEngine:
     def _refreshed(self, choose: Choose, version_BT: Tensor, refresh: Callable[[], None]) -> Choose:
         """Return ``choose`` that books the weights behind its logits, then lets them change."""
 
-        def choose_then_refresh(logits_nV: Tensor, slots: Slots) -> tuple[Tensor, Tensor, Tensor]:
+        def choose_then_refresh(logits_nV: Tensor, slots: Slots) -> Chosen:
             chosen = choose(logits_nV, slots)
             version_BT[slots.line(ROW).cpu(), slots.line(GENERATED).cpu()] = self.version
             refresh()
@@ -185,12 +187,13 @@ class RolloutEngine:
         width = int(lengths_B.max())
         mask_BT = torch.arange(width, device=limit_B.device) < lengths_B[:, None]
         completion_BT = outputs.token_BT[:, :width].masked_fill(~mask_BT, self._pad_id)
-        last_B = completion_BT.gather(1, lengths_B[:, None] - 1)[:, 0]
+        last_B, raw_BT = completion_BT.gather(1, lengths_B[:, None] - 1)[:, 0], outputs.raw_logprob_BT
         return RolloutBatch(
             prompts=prompts,
             completion_BT=completion_BT,
             lengths_B=lengths_B,
             logprobs_BT=self._checked(outputs.logprob_BT[:, :width], mask_BT),
+            raw_logprobs_BT=None if raw_BT is None else self._checked(raw_BT[:, :width], mask_BT),
             versions_BT=torch.where(mask_BT, version_BT[:, :width].to(mask_BT.device), -1).int(),
             finished_B=torch.ones_like(ended_B) if is_forced else last_B == self._eos_id,
             entropy=float(outputs.entropy_BT[:, :width][mask_BT].mean()),
@@ -212,32 +215,6 @@ class RolloutEngine:
                 )
             )
         return logprob_BT
-
-
-def _sampler(temperature: float, eos_id: int, *, is_forced: bool, greedy: bool) -> Choose:
-    """Return keyed sampling from softmax(logits / temperature), or the most likely token."""
-
-    def choose(logits_nV: Tensor, slots: Slots) -> tuple[Tensor, Tensor, Tensor]:
-        logprobs_nV = (logits_nV / temperature).log_softmax(-1)
-        probs_nV = logprobs_nV.exp()
-        entropy_n = -(probs_nV * logprobs_nV).sum(-1)
-        if is_forced:
-            probs_nV[:, eos_id] *= slots.line(GENERATED) + 1 >= slots.line(LIMIT)
-        token_n = probs_nV.argmax(-1) if greedy else draw(probs_nV, uniforms(slots.line(KEY), slots.line(GENERATED)))
-        return token_n, logprobs_nV.gather(1, token_n[:, None])[:, 0], entropy_n
-
-    return choose
-
-
-def _replayer(completion_BT: Tensor, temperature: float) -> Choose:
-    """Return a choice that follows given completions."""
-
-    def choose(logits_nV: Tensor, slots: Slots) -> tuple[Tensor, Tensor, Tensor]:
-        logprobs_nV = (logits_nV / temperature).log_softmax(-1)
-        token_n = completion_BT[slots.line(ROW), slots.line(GENERATED)]
-        return token_n, logprobs_nV.gather(1, token_n[:, None])[:, 0], entropy(logprobs_nV)
-
-    return choose
 
 
 def _limits(prompts: PromptBatch, max_len: int, forced_lengths_B: Tensor | None) -> Tensor:

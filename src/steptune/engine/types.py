@@ -55,6 +55,8 @@ class RolloutBatch:
     """int64, completion tokens per row (at least 1)."""
     logprobs_BT: Tensor
     """float32, log-prob of each sampled token under the sampling distribution; 0 in the padding."""
+    raw_logprobs_BT: Tensor | None = None
+    """float32, the same at temperature 1, the model's own; None where temperature 1 was sampled from."""
     versions_BT: Tensor
     """int32, weight version that sampled each token; -1 in the padding."""
     finished_B: Tensor
