@@ -52,15 +52,20 @@ TRL_COMPILED = Arm(
 )
 """Run only with `--compile`: its first steps take minutes, and every new width compiles again."""
 
-_OURS = {"share_prefill": True, "compact_finished": True, "layout": "packed", "micro_batch_tokens": 4096}
+_OURS = {"share_prefill": True, "compact_finished": True, "micro_batch_tokens": 4096}
 
 OUR_CANDIDATES = tuple(
     Arm(
-        name=f"ours sync, rollout {rollout}, train {train}",
+        name=f"ours sync, {layout}, rollout {rollout}, train {train}",
         side="ours",
-        settings={**_OURS, "rollout_dtype": rollout, "train_dtype": train},
+        settings={**_OURS, "layout": layout, "rollout_dtype": rollout, "train_dtype": train},
     )
-    for rollout, train in [("fp32", "fp32"), ("fp32", "bf16"), ("bf16", "bf16")]
+    for layout, rollout, train in [
+        ("packed", "fp32", "fp32"),
+        ("packed", "fp32", "bf16"),
+        ("packed", "bf16", "bf16"),
+        ("shared_prefix", "fp32", "fp32"),
+    ]
 )
 
 OVERLAPPED_CANDIDATES = tuple(
@@ -78,7 +83,7 @@ _STEPS_UP: tuple[tuple[str, dict[str, Any]], ...] = (
     ("+ shared prefill", {"share_prefill": True}),
     ("+ packed micro-batches", {"layout": "packed", "micro_batch_tokens": 4096}),
 )
-"""Levers of the synchronous arm, one more in each row; 64 rows of at most 160 positions are TRL tuned's micro-batch."""
+"""Levers of the synchronous arm, one more in each row; what the arm itself adds is the last row's share; 64 rows of at most 160 positions are TRL tuned's micro-batch."""
 
 
 def lever_arms(best: Arm) -> dict[str, Arm]:
