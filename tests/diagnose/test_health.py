@@ -237,3 +237,23 @@ def test_nan_of_any_trained_part_is_told_and_of_held_out_or_side_metrics_is_not(
     found = signs(series(key, math.nan), series("reward", 0.3))
     assert ("nan" in found) is is_sick
     assert not is_sick or key in found["nan"].title
+
+
+@pytest.mark.parametrize(
+    ("lengths", "others", "is_told"),
+    [
+        ((512.0, 512.0, 512.0), (), True),
+        ((512.0, 512.0, 511.5), (), False),
+        ((511.5, 511.5, 511.5), (), False),  # a mean that is no whole number is one of different lengths
+        ((512.0, 512.0), (), False),
+        ((1.0, 1.0, 1.0), (), False),  # one-word answers
+        ((512.0, 512.0, 512.0), (series("clipped_frac", 0.0, 0.0, 0.0),), False),
+    ],
+)
+def test_answers_of_one_length_are_told_beside_a_dead_reward(
+    lengths: tuple[float, ...], others: tuple[Series, ...], is_told: bool
+) -> None:
+    length = series("completion_mean", *lengths)
+    for dead in ((series("reward_std", 0.0, 0.0, 0.0),), (series("reward", 0.0, 0.0, 0.0), series("loss", 0.0, 0.0))):
+        told = signs(*dead, length, *others)["dead_reward"]
+        assert any("of one length" in fact.text for fact in told.evidence) is is_told

@@ -10,6 +10,7 @@ from steptune.core.finding import Evidence, Finding, Severity
 from steptune.core.paste import Series
 from steptune.diagnose.extremes import extremes
 from steptune.diagnose.job import Job, origin_of
+from steptune.diagnose.one_length import one_length
 from steptune.diagnose.vitals import RECENT, health_finding
 
 BOUNDS = (0.0, 1.0)
@@ -32,7 +33,7 @@ def flat_reward(job: Job) -> Finding | None:
     if level not in BOUNDS or any(value != level for value in recent):
         return None
     other = _flat_groups(job, level) or _no_update(job)
-    return None if other is None else _finding(reward, other, len(recent))
+    return None if other is None else _finding(job, reward, other, len(recent))
 
 
 def _mean_reward(job: Job) -> Series | None:
@@ -67,7 +68,7 @@ def _no_update(job: Job) -> Series | None:
     return first if first is not None and not any(first.finite()[-RECENT:]) else None
 
 
-def _finding(reward: Series, other: Series, num_steps: int) -> Finding:
+def _finding(job: Job, reward: Series, other: Series, num_steps: int) -> Finding:
     facts = tuple(Evidence(text=f"{s.key} {s.finite()[-1]:g}", origin=origin_of(s)) for s in (reward, other))
     what = f"the mean reward is exactly {reward.finite()[-1]:g} and `{other.key}` is {other.finite()[-1]:g}"
     if num_steps < SURE_STEPS:
@@ -78,4 +79,4 @@ def _finding(reward: Series, other: Series, num_steps: int) -> Finding:
         )
         return health_finding("dead_reward", title, facts, Severity.WARNING)
     title = f"Dead run: {what} in {num_steps} steps on end, so nothing is learnt; fix the reward first"
-    return health_finding("dead_reward", title, facts, Severity.FAULT)
+    return health_finding("dead_reward", title, (*facts, *one_length(job)), Severity.FAULT)

@@ -9,6 +9,7 @@ from steptune.diagnose.extremes import extremes
 from steptune.diagnose.flat_reward import flat_reward
 from steptune.diagnose.idle_groups import idle_groups
 from steptune.diagnose.job import Job, origin_of
+from steptune.diagnose.one_length import one_length
 from steptune.diagnose.vitals import RECENT, health_finding, whole_steps
 from steptune.stats.trend import rises
 
@@ -39,7 +40,7 @@ def dead_reward(job: Job) -> Finding | None:
                 title = f"In the one step that is here {what}: it teaches nothing; look at the reward first"
                 return health_finding("dead_reward", title, (fact,), Severity.WARNING)
             title = f"Dead run: {what} in {num_steps} steps on end, so nothing is learnt; fix the reward first"
-            return health_finding("dead_reward", title, (fact,), Severity.FAULT)
+            return health_finding("dead_reward", title, (fact, *one_length(job)), Severity.FAULT)
     return _without_spread(job) or flat_reward(job) or idle_groups(job)
 
 

@@ -14,6 +14,7 @@ from steptune.memory.logits import logits_text, positions_text, vocab_size
 from steptune.memory.override import override_finding
 from steptune.memory.pool import pool_finding
 from steptune.memory.remedies import remedies, uses_sleep
+from steptune.memory.reservation import reservation_finding
 from steptune.memory.settings import View, view_of
 from steptune.memory.table import not_monotone_finding
 
@@ -68,6 +69,7 @@ def memory_findings(paste: Paste) -> tuple[Finding, ...]:
         growth,
         override_finding(paste, view),
         not_monotone_finding(paste),
+        reservation_finding(paste),
         _non_fatal(told),
     ]
     known = [finding for finding in found if finding is not None]

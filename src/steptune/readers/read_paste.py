@@ -28,6 +28,7 @@ from steptune.readers.scan.log import LogScan, scan_log
 from steptune.readers.scan.phase_table import read_phase_table
 from steptune.readers.scan.same_run import watch_for, without_retold
 from steptune.readers.scan.step_table import read_step_table
+from steptune.readers.scan.two_streams import num_told_twice
 from steptune.readers.scan.votes import Votes, winner
 from steptune.readers.scan.walk import files_of
 from steptune.readers.series import series_of, with_status
@@ -83,6 +84,7 @@ def _paste(files: Sequence[InputFile], steps: _Steps, row: FrameworkReader | Non
     kept = without_retold(steps.keeper.kept(), steps.keeper.watch)
     records, scans = _with_quoted(kept, files, row), steps.scans
     excerpts = tuple(excerpt for scan in scans for excerpt in scan.excerpts)
+    num_steps = max(steps.keeper.num_seen - steps.keeper.watch.num_retold(), len(records))
     devices, settings, version = devices_of(files, excerpts), _settings(files), _version(files, steps, row)
     card_gib = card_memory_gib(devices)
     job = job_facts(settings, version=version, trainer=steps.facts.trainer)
@@ -100,7 +102,7 @@ def _paste(files: Sequence[InputFile], steps: _Steps, row: FrameworkReader | Non
         profile=None if reading is None else reading.profile,
         phases=() if reading is None else reading.phases,
         notes=(*failed, *(() if reading is None else reading.notes), *_restarts(records), *_notes(files, steps.keeper)),
-        num_steps_seen=max(steps.keeper.num_seen - steps.keeper.watch.num_retold(), len(records)),
+        num_steps_seen=num_steps - num_told_twice(records, () if row is None else row.step_keys()),
         num_lines=sum(scan.num_lines for scan in scans),
     )
 

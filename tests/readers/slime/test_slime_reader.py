@@ -138,3 +138,33 @@ def test_a_table_made_by_hand_is_a_step(tmp_path: Path) -> None:
     profile = profile_in(read_paste([log]))
     assert (profile.framework, profile.step_time.value) == ("slime", 300.0)
     assert booked(profile, Role.ROLLOUT)[("rollout", SpanKind.BUSY)] == 245.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "step {n}: {{'train/loss': 0.1, 'train/pg_clipfrac': 0.0, 'train/grad_norm': {norm}, 'train/step': {n}}}\n",
+        "# step {n}: train/loss=0.1, train/pg_clipfrac=0.0, train/grad_norm={norm}\n",
+    ],
+)
+def test_optimizer_steps_without_the_lines_of_their_rollouts_stay_apart(text: str, tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text("".join(text.format(n=n, norm=norm) for n, norm in ((3, 0.5), (4, 0.75), (90, 4e8))))
+    paste = read_paste([log])
+    assert [value for _, value, _ in points(paste, "grad_norm")] == [0.5, 0.75, 4e8]
+    assert {step for step, _, _ in points(paste, "grad_norm")} == {None}  # none of them says its rollout
+
+
+def test_optimizer_steps_before_the_first_rollout_do_not_join_a_later_one(tmp_path: Path) -> None:
+    log = tmp_path / "cut.log"
+    step = "step {n}: {{'train/loss': 0.1, 'train/grad_norm': {norm}, 'train/step': {n}}}\n"
+    rollout = "rollout {n}: {{'rollout/raw_reward': 0.5, 'rollout/response_len/mean': 90.0}}\n"
+    log.write_text(
+        step.format(n=6, norm=0.1)
+        + step.format(n=7, norm=0.2)
+        + rollout.format(n=4)
+        + step.format(n=8, norm=0.3)
+        + step.format(n=9, norm=0.4)
+    )
+    found = [(step, value) for step, value, _ in points(read_paste([log]), "grad_norm")]
+    assert found == [(None, 0.1), (None, 0.2), (4, 0.3)]

@@ -218,3 +218,39 @@ def test_megatrons_clock_gives_the_step_time_over_whole_cycles(tmp_path: Path) -
     profile = profile_in(read_paste([log]))
     # 16 m 16 s for 16 iterations
     assert (profile.step_time.value, profile.step_time.source) == (61.0, Source.DERIVED)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        # PPO, RLOO and online DPO of trl.trainer print such dicts (huggingface/trl 0.12, ppo_trainer.py)
+        "{{'eps': 2, 'objective/kl': 3.5, 'objective/entropy': 41.0, 'objective/rlhf_reward': 0.5, 'objective/scores': "
+        "{score}, 'policy/approxkl_avg': 0.001, 'policy/entropy_avg': 0.75, 'loss/policy_avg': 0.01, 'lr': 1e-06, "
+        "'episode': 64, 'epoch': 0.1}}\n",
+        "{{'objective/kl': '3.5', 'objective/scores': '{score}', 'policy/entropy_avg': '0.75', 'episode': '64', "
+        "'epoch': '0.1'}}\n",
+    ],
+)
+def test_the_older_trainers_name_their_metrics_after_objective_and_policy(record: str, tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text(record.format(score=1.25) + record.format(score=1.5))
+    paste = read_paste([log])
+    assert paste.framework == "trl"
+    assert [value for _, value, _ in points(paste, "reward")] == [1.25, 1.5]
+    assert [value for _, value, _ in points(paste, "kl_ref")] == [3.5, 3.5]
+    assert [value for _, value, _ in points(paste, "entropy")] == [0.75, 0.75]  # the sum of 41.0 is none per token
+    assert paste.profile is None
+
+
+def test_metrics_that_were_gathered_after_the_bars_are_no_further_steps(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    bars = "".join(f"  4%|4 | {n}/50 [00:{n * 9:02d}<07:30,  9.00s/it]\n" for n in range(1, 6))
+    dicts = "".join(f"{{'loss': 0.1, 'grad_norm': 0.2, 'reward': 0.{n}, 'reward_std': 0.1}}\n" for n in range(1, 6))
+    log.write_text(bars + "Traceback (most recent call last):\n" + dicts)
+    paste = read_paste([log])
+    assert paste.num_steps_seen == 5
+    assert len(points(paste, "reward")) == 5
+    log.write_text(
+        "".join(bar + "\n" + record for bar, record in zip(bars.split("\n"), dicts.split("\n"), strict=True))
+    )
+    assert read_paste([log]).num_steps_seen == 5

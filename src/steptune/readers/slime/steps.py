@@ -3,11 +3,12 @@
 `perf N` (twice: the rollout manager's and the trainer's) and `rollout N` count rollouts, but `step N` counts optimizer
 steps: with two per rollout, `step 544` belongs to rollout 272. So it is booked on the rollout of the `rollout N` line
 before it (slime 624b824, backends/megatron_utils/model.py, `accumulated_step_id`); of several optimizer steps the first
-counts, the only one whose mismatch compares equal weights.
+counts, the only one whose mismatch compares equal weights. Where the rollouts' own lines are not there, every
+optimizer step stands for itself.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -15,7 +16,7 @@ from steptune.readers.formats.by_step import StepCollector, add
 from steptune.readers.formats.dict_repr import DictText, read_pairs
 from steptune.readers.formats.rows import steps_of
 from steptune.readers.lines import Line, NumberedLine
-from steptune.readers.step import Reading, StepBuilder, StepRecord
+from steptune.readers.step import Dropped, Reading, StepBuilder, StepRecord
 from steptune.readers.values import parse_number
 
 _HEAD = re.compile(r"(?:^|[\s-])(?P<what>perf|rollout|step|eval) (?P<number>\d{1,9}): (?=\{)")
@@ -68,6 +69,8 @@ class _Reader:
     """The rollout that is trained on."""
     is_stated: bool = False
     """Whether a line said which rollout that is."""
+    update: int | None = None
+    """The optimizer step that was read last, where no line says of which rollout it is."""
 
     def feed(self, line: Line) -> Iterator[StepRecord]:
         """Take one row; yield the steps it closes."""
@@ -78,15 +81,15 @@ class _Reader:
             self.open_record = DictText.of(line, head.end())
         elif self.open_record is not None:
             self.open_record.add(line)
-        elif _ASSIGNED_HEAD.search(line.text):
-            yield from self.collector.put(self.rollout, list(_assigned(line)))
+        elif assigned := _ASSIGNED_HEAD.search(line.text):
+            yield from self._put("step", int(assigned["number"]), list(_assigned(line)))
         elif timer := _TIMER.search(line.text):
             reading = _timer(timer, line)
             self.timers.readings[reading.key] = reading
         elif component := _COMPONENT.match(line.text):
             add(self.components, [_component(component, line)])
         elif _LOOSE.match(line.text):
-            yield from self._put("loose", self.rollout, DictText.of(line))
+            yield from self._put("loose", self.rollout, read_pairs(DictText.of(line)))
         if self.open_record is not None and self.open_record.is_closed:
             yield from self._close()
 
@@ -102,14 +105,18 @@ class _Reader:
     def _close(self) -> Iterator[StepRecord]:
         record, self.open_record = self.open_record, None
         if record is not None:
-            yield from self._put(*self.head, record)
+            yield from self._put(*self.head, read_pairs(record))
 
-    def _put(self, what: str, number: int, record: DictText) -> Iterator[StepRecord]:
+    def _put(self, what: str, number: int, found: Sequence[Reading | Dropped]) -> Iterator[StepRecord]:
         if what == "rollout":
             self.rollout = number
         self.is_stated = self.is_stated or what in ("perf", "rollout")
+        if what == "step" and not self.is_stated:
+            if self.update not in (None, number):
+                yield from self.collector.end()  # which of them share a rollout is not said
+            self.update = number
         if what != "eval":
-            at, found = self.rollout if what == "step" else number, list(read_pairs(record))
+            at = self.rollout if what == "step" else number
             self.is_timed = self.is_timed or any(item.key.startswith("perf/") and "train" in item.key for item in found)
             yield from self.collector.put(at, found, is_stated=self.is_stated)
 

@@ -3,6 +3,8 @@
 Until 9f3702f (2025-04-01) the length is `completion_length`, then `completions/mean_length`; Unsloth prints both. Until
 transformers 5 values are numbers, then quoted texts of four digits. Metrics files prefix keys with `train/`. Profiling
 keys name the trainer's class: `profiling/Time taken: GRPOTrainer.vLLM.generate` is `profiling/vLLM.generate` here.
+The PPO, RLOO and online-DPO trainers of old name theirs after `objective/`, `policy/`, `loss/` and `val/`; there the
+entropy under `objective/` is a sum over the answer, and `eps` a rate rounded to whole episodes a second.
 Read in huggingface/trl f2cd577 and its history, trl/trainer/grpo_trainer.py, trl/experimental/async_grpo.
 """
 
@@ -31,6 +33,10 @@ SERIES: Mapping[str, Gauge] = {
     SINCE_START_KEY: Gauge(name="step_time", is_derived=True),
     MEAN_STEP_KEY: Gauge(name="step_time", is_derived=True),
     "reward": Gauge(name="reward"),
+    "objective/scores": Gauge(name="reward"),
+    "objective/kl": Gauge(name="kl_ref"),
+    "policy/entropy_avg": Gauge(name="entropy"),
+    "loss/policy_avg": Gauge(name="loss"),
     "reward_std": Gauge(name="reward_std"),
     "frac_reward_zero_std": Gauge(name="zero_std_frac"),
     "entropy": Gauge(name="entropy"),

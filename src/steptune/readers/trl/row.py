@@ -12,7 +12,9 @@ _OWN_KEY = re.compile(
     r"(?:train/)?(?:completions/(?:mean|min|max)_(?:terminated_)?length|completions/clipped_ratio|frac_reward_zero_std"
     r"|sampling/(?:sampling_logp_difference|importance_sampling_ratio)/|clip_ratio/(?:low|high|region)_m"
     r"|profiling/Time taken: |rewards/\w+/(?:mean|std)$|mean_token_accuracy$"
-    r"|rewards/(?:chosen|rejected|margins|accuracies)$|logps/(?:chosen|rejected)$)"
+    r"|rewards/(?:chosen|rejected|margins|accuracies)$|logps/(?:chosen|rejected)$"
+    r"|objective/(?:rlhf_reward|non_score_reward|scores)$|(?:policy|val)/(?:clipfrac|approxkl)_avg$|val/num_eos_tokens$"
+    r"|ppo/(?:mean_(?:scores|non_score_reward)|std_scores|loss/(?:policy|value|total)|policy/(?:approxkl|clipfrac))$)"
 )
 _OWN_SETTING = re.compile(
     r"per_device_(?:train|eval)_batch_size|num_generations|steps_per_generation|generation_batch_size|vllm_mode"

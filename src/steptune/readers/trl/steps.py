@@ -26,7 +26,9 @@ from steptune.readers.trl.notebook import is_rule, read_header, read_progress, r
 from steptune.readers.trl.swift import mean_step, stated_number
 
 _DICT = re.compile(
-    r"^\s{0,8}['\"]loss['\"]: |\{['\"](?:loss|reward|num_tokens|completion_length|completions/|rewards/|train_runtime)"
+    r"^\s{0,8}['\"]loss['\"]: "
+    r"|\{['\"](?:loss|reward|num_tokens|completion_length|completions/|rewards/|train_runtime"
+    r"|eps['\"]: |objective/)"
 )
 _PAIR_PART = re.compile(r"['\"]\s*:|^\s*[\w.+-]*['\"]?\s*[,}]|^\s*[\d.eE+-]+\s*$")
 """What a row holds that goes on with a record whose opening brace was not copied."""
@@ -34,7 +36,7 @@ _PAIR_PART = re.compile(r"['\"]\s*:|^\s*[\w.+-]*['\"]?\s*[,}]|^\s*[\d.eE+-]+\s*$
 _MARK = re.compile(
     r"Step\s*[\t|]\s*Training Loss\s*[\t|].*reward"
     r"|\{(?P<q>['\"])loss(?P=q): ['\"]?(?:[-+\d.e]+|nan|inf)['\"]?, (?P=q)(?:grad_nor|reward)"
-    r"|(?P<w>['\"])(?:completions/(?:mean_length|clipped_ratio)|reward_std)(?P=w): "
+    r"|(?P<w>['\"])(?:completions/(?:mean_length|clipped_ratio)|reward_std|objective/(?:rlhf_reward|scores))(?P=w): "
     r"|\| consumed samples: .*\| reward_std: "
 )
 _DEEPSPEED = re.compile(r"time \(ms\)(?= \| fwd: )")
