@@ -10,7 +10,7 @@ import torch
 from safetensors import torch as safetensors_torch
 
 from steptune.core.errors import ModelError
-from steptune.core.model import DenseModel, Llama3Rope, ModelSpec, MoEModel
+from steptune.core.model import DenseModel, HybridModel, HybridMoEModel, Llama3Rope, ModelSpec, MoEModel
 from steptune.engine.hf import load_model, save_model
 from steptune.engine.hf.config import config_of_spec, spec_of_config
 from steptune.engine.model import build_model
@@ -29,7 +29,22 @@ LLAMA = DenseModel(
 )
 QWEN = DenseModel(num_layers=2, d_model=16, num_heads=4, num_kv_heads=2, d_ff=24, qk_norm=True, tie_embeddings=False)
 QWEN_MOE = MoEModel(num_layers=2, d_model=16, num_heads=4, num_kv_heads=2, num_experts=3, top_k=2, d_expert=8)
-SPECS: list[ModelSpec] = [LLAMA, QWEN, QWEN_MOE]
+HYBRID = HybridModel(
+    d_model=16, num_heads=4, num_kv_heads=2, head_dim=8, d_ff=24, linear_key_heads=1, linear_value_heads=2
+)
+HYBRID_MOE = HybridMoEModel(
+    num_layers=2,
+    full_attention_every=2,
+    d_model=16,
+    num_heads=2,
+    num_kv_heads=1,
+    num_experts=3,
+    d_expert=8,
+    d_shared_expert=8,
+    attention_bias=True,
+)
+SPECS: list[ModelSpec] = [LLAMA, QWEN, QWEN_MOE, HYBRID, HYBRID_MOE]
+NAMES = ["llama", "qwen3", "qwen3_moe", "qwen3_5", "qwen3_5_moe"]
 
 
 @pytest.fixture
@@ -59,7 +74,7 @@ def complaint(folder: Path) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=["llama", "qwen3", "qwen3_moe"])
+@pytest.mark.parametrize("spec", SPECS, ids=NAMES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_saved_model_loads_as_it_was(spec: ModelSpec, dtype: torch.dtype, tmp_path: Path) -> None:
     state = build_model(spec, VOCAB, seed=0).to(dtype).state_dict()
@@ -71,10 +86,10 @@ def test_a_saved_model_loads_as_it_was(spec: ModelSpec, dtype: torch.dtype, tmp_
     assert all(loaded[name].dtype is dtype and torch.equal(loaded[name], state[name]) for name in state)
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=["llama", "qwen3", "qwen3_moe"])
+@pytest.mark.parametrize("spec", SPECS, ids=NAMES)
 def test_the_rotary_settings_of_earlier_transformers_are_read_too(spec: ModelSpec) -> None:
     config = config_of_spec(spec, VOCAB, "float32")
-    del config["rope_parameters"]
+    del config["rope_parameters"]  # a hybrid's `partial_rotary_factor` stands outside it too
     assert spec_of_config(config) == spec.model_copy(update={"head_dim": spec.head_width})
 
 
@@ -175,3 +190,85 @@ def test_a_shape_without_an_architecture_is_not_saved(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="no architecture of this shape"):
         save_model(tmp_path, spec, build_model(spec, VOCAB, seed=0).state_dict())
     assert not list(tmp_path.iterdir())
+
+
+def test_a_hybrid_without_the_shared_expert_or_the_scaling_that_transformers_has_is_not_saved(tmp_path: Path) -> None:
+    for changes in ({"d_shared_expert": None}, {"norm_topk_prob": False}):
+        spec = HYBRID_MOE.model_copy(update=changes)
+        with pytest.raises(ModelError, match="no architecture of this shape"):
+            save_model(tmp_path, spec, build_model(spec, VOCAB, seed=0).state_dict())
+
+
+def test_a_hybrid_with_another_attention_is_not_saved(tmp_path: Path) -> None:
+    spec = HYBRID.model_copy(update={"attention_gate": False})
+    with pytest.raises(ModelError, match="no hybrid of this shape"):
+        save_model(tmp_path, spec, build_model(spec, VOCAB, seed=0).state_dict())
+
+
+def saved_hybrid(folder: Path) -> dict[str, torch.Tensor]:
+    """Save a hybrid whose weights are all different, and return them."""
+    model = build_model(HYBRID_MOE, VOCAB, seed=0)
+    with torch.no_grad():
+        for number, param in enumerate(model.parameters()):
+            param.add_(torch.rand(param.shape, generator=torch.Generator().manual_seed(number)) / 4)
+    save_model(folder, HYBRID_MOE, model.state_dict())
+    return model.state_dict()
+
+
+def test_a_file_of_a_hybrid_has_head_by_head_a_query_and_its_gate_and_norms_around_zero(tmp_path: Path) -> None:
+    state = saved_hybrid(tmp_path)
+    file = safetensors_torch.load_file(tmp_path / "model.safetensors")
+    ours = state["blocks.1.attention.qkv.weight"]  # 2 heads of 8: queries 0-15, key 16-23, value 24-31, gates 32-47
+    theirs = file["model.layers.1.self_attn.q_proj.weight"]
+    assert torch.equal(theirs, torch.cat((ours[0:8], ours[32:40], ours[8:16], ours[40:48])))
+    assert torch.equal(file["model.layers.1.self_attn.v_proj.weight"], ours[24:32])
+    assert torch.equal(file["model.norm.weight"], state["norm.weight"] - 1)
+    assert torch.equal(file["model.layers.0.linear_attn.norm.weight"], state["blocks.0.attention.norm.weight"])
+    assert file["model.layers.0.linear_attn.conv1d.weight"].shape == (HYBRID_MOE.conv_channels, 1, 4)
+
+
+def test_stacked_experts_and_the_text_part_of_a_model_that_also_sees_are_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    state = saved_hybrid(tmp_path)
+
+    def publish(tensors: dict[str, torch.Tensor]) -> None:
+        for layer in (0, 1):
+            prefix = f"model.layers.{layer}.mlp.experts."
+            for name in [name for name in tensors if name.startswith(prefix)]:
+                del tensors[name]
+            tensors[prefix + "gate_up_proj"] = state[f"blocks.{layer}.ffn.gate_up"]
+            tensors[prefix + "down_proj"] = state[f"blocks.{layer}.ffn.down"]
+        for name in [name for name in tensors if name.startswith("model.")]:
+            tensors[name.replace("model.", "model.language_model.", 1)] = tensors.pop(name)
+        tensors.update({"model.visual.patch.weight": torch.zeros(2), "mtp.fc.weight": torch.zeros(2)})
+
+    edit_tensors(tmp_path, publish)
+    text = json.loads((tmp_path / "config.json").read_text())
+    del text["architectures"], text["tie_word_embeddings"]
+    outer = {"architectures": ["Qwen3_5MoeForConditionalGeneration"], "tie_word_embeddings": True, "vision_config": {}}
+    (tmp_path / "config.json").write_text(json.dumps({**outer, "image_token_id": 5, "text_config": text}))
+    spec, loaded = load_model(tmp_path)
+    assert spec == HYBRID_MOE.model_copy(update={"head_dim": 8})
+    assert all(torch.equal(loaded[name], state[name]) for name in state)
+    assert "2 tensors of vision and of guessing further tokens are left out" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"layer_types": ["full_attention", "linear_attention"]}, ["`layer_types`", "every k-th layer"]),
+        ({"layer_types": ["linear_attention"]}, ["`layer_types`", "one entry per layer"]),
+        ({"attn_output_gate": False}, ["`attn_output_gate`", "got False"]),
+        ({"rope_parameters": {"partial_rotary_factor": 0.375}}, ["0.375 of 8: 3.0 numbers"]),
+        ({"linear_num_key_heads": "2"}, ["`linear_key_heads`"]),
+        ({"mlp_only_layers": [1]}, ["`mlp_only_layers`"]),
+    ],
+)
+def test_a_hybrid_the_engine_would_compute_otherwise_is_refused(
+    tmp_path: Path, changes: dict[str, Any], words: list[str]
+) -> None:
+    saved_hybrid(tmp_path)
+    edit_config(tmp_path, **changes)
+    message = complaint(tmp_path)
+    assert all(word in message for word in words), message

@@ -4,18 +4,23 @@ The surprise is strictness: a setting nobody here knows is refused unless it is 
 and computes something slightly different is worse than one that does not load.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
 
 from steptune.core.errors import ModelError, explain, nearest
-from steptune.core.model import DenseModel, Llama3Rope, ModelSpec, MoEModel
-from steptune.engine.hf.recipes import LoadableModel
-
-Config = Mapping[str, Any]
-"""A parsed `config.json`."""
+from steptune.core.model import DenseModel, ExpertFields, HybridFields, HybridModel, HybridMoEModel, ModelSpec, MoEModel
+from steptune.engine.hf.fields import Config, shared_fields, shared_settings
+from steptune.engine.hf.qwen3_5 import (
+    USED_BY_HYBRID_EXPERTS,
+    USED_BY_HYBRIDS,
+    hybrid,
+    hybrid_moe,
+    hybrid_settings,
+    without_vision,
+)
 
 HARMLESS = frozenset(
     {
@@ -52,15 +57,16 @@ class Architecture:
 
     model_type: str
     used: frozenset[str]
-    spec_of: Callable[[Config], LoadableModel]
+    spec_of: Callable[[Config], ModelSpec]
 
 
-def spec_of_config(config: Config) -> LoadableModel:
+def spec_of_config(config: Config) -> ModelSpec:
     """Return the spec of a configuration.
 
     Raises:
         ModelError: an architecture or a setting the engine does not have, or one that is missing or nonsense.
     """
+    config = without_vision(config)
     names = config.get("architectures") or ["none"]
     architecture = ARCHITECTURES.get(str(names[0]))
     if architecture is None:
@@ -73,7 +79,6 @@ def spec_of_config(config: Config) -> LoadableModel:
             )
         )
     _refuse_unknown(config, architecture.used | HARMLESS)
-    _refuse_unsupported(config)
     try:
         return architecture.spec_of(config)
     except KeyError as error:
@@ -100,51 +105,38 @@ def config_of_spec(spec: ModelSpec, vocab_size: int, dtype: str) -> dict[str, An
         ModelError: no architecture of transformers has this combination.
     """
     name = _architecture_of(spec)
-    rope: dict[str, Any] = {"rope_theta": spec.rope_theta, "rope_type": "default"}
-    if spec.rope_scaling is not None:
-        scaling = spec.rope_scaling
-        rope |= {
-            "rope_type": scaling.kind,
-            "factor": scaling.factor,
-            "low_freq_factor": scaling.low_freq_factor,
-            "high_freq_factor": scaling.high_freq_factor,
-            "original_max_position_embeddings": scaling.original_max_positions,
-        }
-    # written twice: `rope_parameters` for transformers 5, the other two for 4 and for other readers
-    old_rope = {key: value for key, value in rope.items() if key != "rope_theta"}
     config: dict[str, Any] = {
         "architectures": [name],
         "model_type": ARCHITECTURES[name].model_type,
         "vocab_size": vocab_size,
-        "num_hidden_layers": spec.num_layers,
-        "hidden_size": spec.d_model,
-        "num_attention_heads": spec.num_heads,
-        "num_key_value_heads": spec.num_kv_heads,
-        "head_dim": spec.head_width,
-        "hidden_act": "silu",
-        "rms_norm_eps": spec.norm_eps,
-        "tie_word_embeddings": spec.tie_embeddings,
-        "attention_bias": spec.attention_bias,
-        "rope_theta": spec.rope_theta,
-        "rope_scaling": None if spec.rope_scaling is None else old_rope,
-        "rope_parameters": rope,
         "dtype": dtype,
+        **shared_settings(spec),
     }
-    if isinstance(spec, DenseModel):
+    if isinstance(spec, HybridFields):
+        config |= hybrid_settings(spec)
+        config["rope_parameters"]["partial_rotary_factor"] = spec.rotary_frac
+    if not isinstance(spec, ExpertFields):
         return config | {"intermediate_size": spec.d_ff}
-    assert isinstance(spec, MoEModel), "`_architecture_of` refuses every other family"
-    return config | {
-        "intermediate_size": spec.d_expert,
+    config |= {
         "moe_intermediate_size": spec.d_expert,
         "num_experts": spec.num_experts,
         "num_experts_per_tok": spec.top_k,
-        "norm_topk_prob": spec.norm_topk_prob,
-        "decoder_sparse_step": 1,
-        "mlp_only_layers": [],
     }
+    if isinstance(spec, MoEModel):
+        config |= {
+            "intermediate_size": spec.d_expert,
+            "norm_topk_prob": spec.norm_topk_prob,
+            "decoder_sparse_step": 1,
+            "mlp_only_layers": [],
+        }
+    return config
 
 
 def _architecture_of(spec: ModelSpec) -> str:
+    if isinstance(spec, HybridModel):
+        return "Qwen3_5ForCausalLM"
+    if isinstance(spec, HybridMoEModel) and spec.d_shared_expert is not None and spec.norm_topk_prob:
+        return "Qwen3_5MoeForCausalLM"
     if isinstance(spec, DenseModel):
         return "Qwen3ForCausalLM" if spec.qk_norm else "LlamaForCausalLM"
     if isinstance(spec, MoEModel) and spec.qk_norm and spec.d_shared_expert is None:
@@ -152,9 +144,10 @@ def _architecture_of(spec: ModelSpec) -> str:
     raise ModelError(
         explain(
             "transformers has no architecture of this shape",
-            got=spec.model_dump_json(include={"kind", "qk_norm", "d_shared_expert"}, fallback=str),
+            got=spec.model_dump_json(include={"kind", "qk_norm", "d_shared_expert", "norm_topk_prob"}),
             allowed=", ".join(ARCHITECTURES),
-            hint="save a mixture of experts with `qk_norm` and without a shared expert",
+            hint="save a mixture of experts with `qk_norm` and without a shared expert; a hybrid's has one, "
+            "and `norm_topk_prob`",
         )
     )
 
@@ -191,53 +184,16 @@ def _refuse_unsupported(config: Config) -> None:
             )
 
 
-def _shared_fields(config: Config) -> dict[str, Any]:
-    return {
-        "num_layers": config["num_hidden_layers"],
-        "d_model": config["hidden_size"],
-        "num_heads": config["num_attention_heads"],
-        "num_kv_heads": config.get("num_key_value_heads") or config["num_attention_heads"],
-        "head_dim": config.get("head_dim"),
-        "attention_bias": config.get("attention_bias", False),
-        "norm_eps": config.get("rms_norm_eps", 1e-6),
-        "tie_embeddings": config.get("tie_word_embeddings", False),
-        **_rope_fields(config),
-    }
-
-
-def _rope_fields(config: Config) -> dict[str, Any]:
-    """Return rotary settings, which transformers 5 writes in one table and earlier versions in two places."""
-    rope: dict[str, Any] = {**(config.get("rope_scaling") or {}), **(config.get("rope_parameters") or {})}
-    theta = rope.get("rope_theta", config.get("rope_theta", 10_000.0))
-    kind = rope.get("rope_type", rope.get("type", "default"))
-    if kind == "default":
-        return {"rope_theta": theta}
-    if kind != "llama3":
-        raise ModelError(
-            explain(
-                "the engine does not have this rotary scaling",
-                got=f"`{kind}`",
-                allowed="default, llama3",
-                hint="YaRN and linear scaling only matter beyond the trained context; delete them for shorter rows",
-            )
-        )
-    scaling = Llama3Rope(
-        factor=rope["factor"],
-        low_freq_factor=rope["low_freq_factor"],
-        high_freq_factor=rope["high_freq_factor"],
-        original_max_positions=rope["original_max_position_embeddings"],
-    )
-    return {"rope_theta": theta, "rope_scaling": scaling}
-
-
 def _dense(config: Config, *, qk_norm: bool) -> DenseModel:
-    fields = {**_shared_fields(config), "qk_norm": qk_norm, "d_ff": config["intermediate_size"]}
+    _refuse_unsupported(config)
+    fields = {**shared_fields(config), "qk_norm": qk_norm, "d_ff": config["intermediate_size"]}
     return DenseModel.model_validate(fields, strict=True)
 
 
 def _moe(config: Config) -> MoEModel:
+    _refuse_unsupported(config)
     fields = {
-        **_shared_fields(config),
+        **shared_fields(config),
         "num_experts": config["num_local_experts"] if "num_local_experts" in config else config["num_experts"],
         "top_k": config["num_experts_per_tok"],
         "d_expert": config["moe_intermediate_size"],
@@ -254,5 +210,9 @@ ARCHITECTURES: dict[str, Architecture] = {
         model_type="qwen3", used=USED, spec_of=lambda config: _dense(config, qk_norm=True)
     ),
     "Qwen3MoeForCausalLM": Architecture(model_type="qwen3_moe", used=USED | USED_BY_EXPERTS, spec_of=_moe),
+    "Qwen3_5ForCausalLM": Architecture(model_type="qwen3_5_text", used=USED | USED_BY_HYBRIDS, spec_of=hybrid),
+    "Qwen3_5MoeForCausalLM": Architecture(
+        model_type="qwen3_5_moe_text", used=USED | USED_BY_HYBRID_EXPERTS, spec_of=hybrid_moe
+    ),
 }
 """The architectures that load and save."""

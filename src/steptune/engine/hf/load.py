@@ -4,7 +4,9 @@ Files are memory-mapped and read tensor by tensor: beside the result, only the p
 """
 
 import json
+import logging
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,11 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from steptune.core.errors import ModelError, explain
+from steptune.core.model import HybridFields, ModelSpec
 from steptune.engine.hf.config import spec_of_config
-from steptune.engine.hf.recipes import LoadableModel, Recipe, Shape, recipes
+from steptune.engine.hf.layouts import Shape
+from steptune.engine.hf.qwen3_5 import LEFT_OUT, TEXT_PREFIX, without_vision
+from steptune.engine.hf.recipes import Recipe, recipes
 
 WEIGHTS, INDEX, CONFIG = "model.safetensors", "model.safetensors.index.json", "config.json"
 """File names: all weights in one file, or an index that names the file of every tensor."""
@@ -22,11 +27,35 @@ WEIGHTS, INDEX, CONFIG = "model.safetensors", "model.safetensors.index.json", "c
 NUM_NAMED = 3
 """Tensors an error names before it only counts."""
 
-Files = dict[str, Any]
-"""The open file that holds each tensor; safetensors ships no types."""
+STACKED_EXPERTS = ".mlp.experts.gate_up_proj"
+"""What the name of a tensor ends with that holds all experts of a layer."""
+
+log = logging.getLogger(__name__)
 
 
-def load_model(folder: Path, dtype: torch.dtype = torch.float32) -> tuple[LoadableModel, dict[str, Tensor]]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stored:
+    """A tensor in an open file."""
+
+    file: Any
+    """safetensors ships no types."""
+    name: str
+    """Its name there."""
+
+    def tensor(self) -> Tensor:
+        """Read it."""
+        return self.file.get_tensor(self.name)
+
+    def shape(self) -> Shape:
+        """Return its shape, unread."""
+        return tuple(self.file.get_slice(self.name).get_shape())
+
+
+Files = dict[str, Stored]
+"""Every tensor of a folder by the name it has in a text model."""
+
+
+def load_model(folder: Path, dtype: torch.dtype = torch.float32) -> tuple[ModelSpec, dict[str, Tensor]]:
     """Return the spec and the weights for `Transformer(spec, len(state["embed.weight"])).load_state_dict`.
 
     Weights are cast to ``dtype`` and own their memory.
@@ -35,24 +64,35 @@ def load_model(folder: Path, dtype: torch.dtype = torch.float32) -> tuple[Loadab
         ModelError: a file is missing or damaged; an architecture or setting the engine does not have; a tensor
             that is missing, left over or of another shape.
     """
-    config = _read_json(folder / CONFIG)
+    config = without_vision(_read_json(folder / CONFIG))
     spec = spec_of_config(config)
     vocab_size = config.get("vocab_size")
     if not isinstance(vocab_size, int):
         raise _refused("`vocab_size` in `config.json`", vocab_size, "a whole number", "take the model's own file")
     with ExitStack() as stack:
         files = _open(folder, stack)
-        found = recipes(spec, vocab_size)
+        if isinstance(spec, HybridFields):
+            files = _text_part(folder, files)
+        found = recipes(spec, vocab_size, stacked_experts=any(name.endswith(STACKED_EXPERTS) for name in files))
         _check(files, dict(part for recipe in found for part in recipe.files()), is_tied=spec.tie_embeddings)
         return spec, {recipe.ours: _assembled(recipe, files).to(dtype) for recipe in found}
 
 
 def _assembled(recipe: Recipe, files: Files) -> Tensor:
-    parts = [files[name].get_tensor(name) for name, _ in recipe.files()]
+    parts = [files[name].tensor() for name, _ in recipe.files()]
     if recipe.num_experts is None:
-        return torch.cat(parts)
+        return recipe.layout.join(parts)
     per_expert = len(recipe.parts)
-    return torch.stack([torch.cat(parts[i : i + per_expert]) for i in range(0, len(parts), per_expert)])
+    return torch.stack([recipe.layout.join(parts[i : i + per_expert]) for i in range(0, len(parts), per_expert)])
+
+
+def _text_part(folder: Path, files: Files) -> Files:
+    """Return the tensors of the text model, named as where it stands alone."""
+    left_out = sum(name.startswith(LEFT_OUT) for name in files)
+    if left_out:
+        log.warning("%s: %d tensors of vision and of guessing further tokens are left out", folder, left_out)
+    kept = {name: stored for name, stored in files.items() if not name.startswith(LEFT_OUT)}
+    return {name.replace(TEXT_PREFIX, "model.", 1): stored for name, stored in kept.items()}
 
 
 def _open(folder: Path, stack: ExitStack) -> Files:
@@ -67,7 +107,7 @@ def _open(folder: Path, stack: ExitStack) -> Files:
     files: Files = {}
     for name in names:
         handle = _open_one(folder / name, stack)
-        files |= dict.fromkeys(handle.keys(), handle)
+        files |= {key: Stored(file=handle, name=key) for key in handle.keys()}  # noqa: SIM118  it is no mapping
     return files
 
 
@@ -92,7 +132,7 @@ def _check(files: Files, expected: dict[str, Shape], *, is_tied: bool) -> None:
         hint = "config.json belongs to another model, or the model has a part that the engine does not"
         raise _refused("tensors are left over", _listed(extra), "only tensors the architecture uses", hint)
     for name, shape in expected.items():
-        got = tuple(files[name].get_slice(name).get_shape())
+        got = files[name].shape()
         if got != shape:
             hint = "config.json belongs to another model"
             raise _refused(f"`{name}` has another shape than config.json says", got, str(shape), hint)
@@ -102,7 +142,7 @@ def _is_redundant(name: str, files: Files, *, is_tied: bool) -> bool:
     """Return whether a tensor repeats another: a tied head written out, or rotary frequencies of old checkpoints."""
     if name == "lm_head.weight" and is_tied:
         embed = "model.embed_tokens.weight"
-        return torch.equal(files[name].get_tensor(name), files[embed].get_tensor(embed))
+        return torch.equal(files[name].tensor(), files[embed].tensor())
     return name.endswith("rotary_emb.inv_freq")
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from steptune.core.model import ModelSpec
 from steptune.engine.hf.config import config_of_spec
 from steptune.engine.hf.load import CONFIG, WEIGHTS
-from steptune.engine.hf.recipes import LoadableModel, Recipe, recipes
+from steptune.engine.hf.recipes import Recipe, recipes
 
 
 def save_model(
@@ -30,7 +30,6 @@ def save_model(
     """
     vocab_size, dtype = len(state["embed.weight"]), state["embed.weight"].dtype
     config = config_of_spec(spec, vocab_size, str(dtype).removeprefix("torch.")) | dict(token_ids or {})
-    assert isinstance(spec, LoadableModel), "`config_of_spec` refuses every other family"
     tensors: dict[str, Tensor] = {}
     for recipe in recipes(spec, vocab_size):
         tensors |= _parts(recipe, state[recipe.ours].detach().cpu())
@@ -45,8 +44,8 @@ def save_model(
 
 def _parts(recipe: Recipe, whole: Tensor) -> dict[str, Tensor]:
     """Return the tensors of the file that ``whole`` is made of."""
-    rows = [shape[0] for _, shape in recipe.parts]
+    shapes = [shape for _, shape in recipe.parts]
     experts = [whole] if recipe.num_experts is None else list(whole.unbind(0))
-    pieces: list[Tensor] = [piece for expert in experts for piece in torch.split(expert, rows)]
+    pieces = [piece for expert in experts for piece in recipe.layout.split(expert, shapes)]
     names = [name for name, _ in recipe.files()]
     return {name: piece.clone(memory_format=torch.contiguous_format) for name, piece in zip(names, pieces, strict=True)}
