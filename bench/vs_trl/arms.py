@@ -83,7 +83,8 @@ _STEPS_UP: tuple[tuple[str, dict[str, Any]], ...] = (
     ("+ shared prefill", {"share_prefill": True}),
     ("+ packed micro-batches", {"layout": "packed", "micro_batch_tokens": 4096}),
 )
-"""Levers of the synchronous arm, one more in each row; what the arm itself adds is the last row's share; 64 rows of at most 160 positions are TRL tuned's micro-batch."""
+"""Levers of the synchronous arm, one more in each row; what the arm adds to the last row is its own share.
+64 rows of at most 160 positions are TRL tuned's micro-batch."""
 
 
 def lever_arms(best: Arm) -> dict[str, Arm]:
