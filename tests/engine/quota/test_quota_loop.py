@@ -22,7 +22,7 @@ class FakeQuota:
         FakeQuota.num_released += 1
 
 
-def fake_limit(cores: float) -> FakeQuota:
+def fake_group(version: int, cores: float) -> FakeQuota:
     FakeQuota.asked.append(cores)
     return FakeQuota()
 
