@@ -94,7 +94,8 @@ class RolloutEngine:
         limit_B = _limits(prompts, max_completion_len, forced_lengths_B)
         choose = sampler(temperature, self._eos_id, is_forced=forced_lengths_B is not None, greedy=greedy)
         key_B = noise_keys(seed, prompts.problem_B, prompts.sample_B)
-        version_BT = torch.full((prompts.num_rows, max_completion_len), self.version, dtype=torch.int32)
+        shape, host = (prompts.num_rows, max_completion_len), prompts.tokens_BP.device
+        version_BT = torch.full(shape, self.version, dtype=torch.int32, device=host)
         if refresh is not None:
             choose = self._refreshed(choose, version_BT, refresh)
         buffers = self._buffers(prompts, max_completion_len, temperature, with_routes=self.knobs.router_replay)
