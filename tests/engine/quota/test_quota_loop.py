@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from steptune.core.errors import JobError
-from steptune.engine.supply import one_step_off
+from steptune.engine.quota import limit
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from loop_cases import small_job, small_loop
@@ -28,7 +28,7 @@ def fake_group(version: int, cores: float) -> FakeQuota:
 
 
 def test_a_split_run_trains_and_gives_the_cores_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(one_step_off, "limit_self", fake_limit)
+    monkeypatch.setattr(limit, "_in_group", fake_group)
     loop = small_loop(
         small_job(), tmp_path, schedule="one_step_off", correction="tis", rollout_cores=0.75, train_threads=2
     )
