@@ -164,6 +164,7 @@ def _table(job: JobSpec, rows: dict[str, _Row]) -> tuple[Lever, ...]:
         "head_tile_tokens": (None, "TRL computes a micro-batch's logits together unless use_liger_kernel is set"),
         "offload": (False, "one memory on a CPU: a copy would free nothing"),
         "moe_dispatch": ("grouped", "transformers 5 computes experts by grouped products unless told otherwise"),
+        "router_replay": (False, "GRPOTrainer lets the trained model route for itself"),
         "rollout_cores": (None, "no framework gives its sides CPU quotas"),
         "schedule": ("sync", "generate, then train: GRPOTrainer is synchronous"),
         "correction": (job.algorithm.correction.kind, "declared in the job's algorithm"),

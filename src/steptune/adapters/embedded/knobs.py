@@ -1,7 +1,8 @@
 """The engine's knobs as the tuner sees them. `engine/knobs.py` has the same fields (a test compares).
 
 `head_tile_tokens` has one value worth trying: tiles save memory, at the price of the head's product once more, and
-the arithmetic vocabulary's logits are smaller than one layer's activations. It is there for the owner to pin.
+the arithmetic vocabulary's logits are smaller than one layer's activations. It is there for the owner to pin, as is
+`router_replay`, which closes a gap and costs time.
 """
 
 from steptune.core.job import JobSpec
@@ -47,6 +48,7 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
         _knob("layout", trainer, layouts, none, "how rows become micro-batches"),
         _knob("micro_batch_tokens", trainer, MICRO_BATCH_TOKENS, none, "positions per micro-batch"),
         _knob("moe_dispatch", trainer, dispatches, none, "how tokens reach their experts"),
+        _knob("router_replay", trainer, (False,), precision, "the trainer takes the rollout's experts"),
         _knob("recompute", trainer, (True, False), none, "recompute activations in backward"),
         _knob("offload", trainer, (False,), none, "inputs of recomputed layers wait in the host's memory"),
         _knob(
