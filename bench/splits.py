@@ -130,7 +130,7 @@ def main() -> int:
     is_quick = parser.parse_args().quick
     load, start_s = os.getloadavg()[0], time.monotonic()
     with machine_lock(lambda pid, s: print(f"waiting for process {pid}", file=sys.stderr) if s == 0 else None):
-        arms = measure(1 if is_quick else 4, 2 if is_quick else 4)
+        arms = measure(1 if is_quick else 3, 2 if is_quick else 4)
     result = {
         "what": "one-step-off step under CPU quotas; expected = max(rollout / r, train / t) from the split 1 + 1",
         "date": time.strftime("%Y-%m-%d"),
