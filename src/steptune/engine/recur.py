@@ -51,7 +51,8 @@ class RunsRecur:
         rows = [self._table(x) for x in (q, k, v)]
         changes = [self._table(x) * self.index.kept_RW[..., None] for x in (log_decay, beta)]
         out_RWHV, _state = scan(*rows, *changes)
-        return out_RWHV.flatten(0, 1) if self.index.is_table else out_RWHV[self.index.kept_RW]
+        out = out_RWHV.flatten(0, 1)
+        return out if self.index.is_table else out.index_select(0, self.index.place_N)
 
     def _table(self, x_NX: Tensor) -> Tensor:
         index = self.index
@@ -62,7 +63,7 @@ class RunsRecur:
 
 @final
 class RowIndex:
-    """Documents as rows of a padded table."""
+    """Documents as rows of a padded table, counted on the host and moved once: no layer makes the host wait."""
 
     def __init__(self, runs: Sequence[Run], device: torch.device) -> None:
         if any(run.prefix for run in runs):
@@ -74,11 +75,14 @@ class RowIndex:
                     hint="use layout `packed`: the state at the end of a prompt exists only after running it",
                 )
             )
-        width_R = torch.tensor([run.width for run in runs for _ in range(run.num_rows)], device=device)
+        width_R = torch.tensor([run.width for run in runs for _ in range(run.num_rows)])
         start_R = width_R.cumsum(0) - width_R
-        column_W = torch.arange(int(width_R.max()), device=device)
-        self.kept_RW = column_W < width_R[:, None]
-        self.index_RW = torch.where(self.kept_RW, start_R[:, None] + column_W, 0)
-        self.position_N = column_W.expand_as(self.kept_RW)[self.kept_RW]
+        column_W = torch.arange(int(width_R.max()))
+        kept_RW = column_W < width_R[:, None]
+        self.kept_RW = kept_RW.to(device)
+        self.index_RW = torch.where(kept_RW, start_R[:, None] + column_W, 0).to(device)
+        self.position_N = column_W.expand_as(kept_RW)[kept_RW].to(device)
+        self.place_N = kept_RW.flatten().nonzero()[:, 0].to(device)
+        """Place of each position in the flattened table."""
         self.is_table = len(runs) == 1
         """One run of equal rows is a table already: nothing is gathered."""
