@@ -5,11 +5,12 @@ import torch
 from trainer_cases import flat_params, scored_batch, small_model, small_trainer
 
 from steptune.core.errors import JobError, TrialError
-from steptune.core.job import Correction, LossAggregation
+from steptune.core.job import Correction, CorrectionKind, LossAggregation
 from steptune.core.phase import Role
 from steptune.engine.context import Context
 from steptune.engine.events import Recorder
 from steptune.engine.knobs import EngineKnobs
+from steptune.engine.model import Transformer
 from steptune.engine.trainer import Trainer, TrainStats
 from steptune.engine.types import ScoredBatch
 
@@ -24,9 +25,9 @@ def train(trainer: Trainer, batch: ScoredBatch | None = None, recorder: Recorder
     return trainer.update(prepared, weights_version=5, recorder=recorder)
 
 
-def raw_gradient(knobs: EngineKnobs, **algorithm: object) -> torch.Tensor:
+def raw_gradient(knobs: EngineKnobs, reference: Transformer | None = None, **algorithm: object) -> torch.Tensor:
     """Return the parameter change of one plain SGD step: the gradient itself, no AdamW in between."""
-    trainer = small_trainer(knobs=knobs, max_grad_norm=1e9, **algorithm)
+    trainer = small_trainer(knobs=knobs, reference=reference, max_grad_norm=1e9, **algorithm)
     before = flat_params(trainer.model)
     trainer.optimizer = torch.optim.SGD(trainer.model.parameters(), lr=1.0)  # type: ignore[assignment]
     train(trainer)
@@ -144,7 +145,7 @@ def test_only_rows_of_the_first_update_count_for_the_gap() -> None:
 
 def test_a_correction_uses_the_logprobs_the_rollout_recorded() -> None:
     plain = raw_gradient(EngineKnobs())
-    for kind in ("tis", "mis"):
+    for kind in ("tis", "mis", "band", "sequence_tis", "sequence_mis"):
         knobs = EngineKnobs.model_validate({"correction": kind})
         corrected = raw_gradient(knobs, correction=Correction(kind=kind, cap=1.5))
         assert relative(corrected, plain) > 0.05
@@ -205,6 +206,29 @@ def test_a_gradient_that_is_not_finite_is_refused_and_leaves_the_weights(broken:
     assert torch.equal(flat_params(trainer.model), before)
     assert torch.equal(trainer.state()["optimizer"]["state"][0]["exp_avg"], moments[0]["exp_avg"])
     assert all(p.grad is None for p in trainer.model.parameters())
+
+
+def test_weights_that_are_not_finite_are_told_from_a_batch_that_is_not() -> None:
+    trainer = small_trainer()
+    with torch.no_grad():
+        trainer.model.norm.weight[3] = torch.nan
+    with pytest.raises(TrialError, match=r"the weights were not finite before it, `norm\.weight` among 1"):
+        train(trainer)
+
+
+@pytest.mark.parametrize("kind", ["band", "sequence_tis", "sequence_mis"])
+def test_a_correction_of_rows_does_not_depend_on_layout_or_micro_batch(kind: CorrectionKind) -> None:
+    bounds = Correction(kind=kind, cap=1.5, floor=0.7)
+    whole = raw_gradient(EngineKnobs(correction=kind, micro_batch_tokens=100_000), correction=bounds)
+    for layout in ("packed", "shared_prefix"):
+        knobs = EngineKnobs.model_validate({"correction": kind, "layout": layout, "micro_batch_tokens": 40})
+        assert relative(raw_gradient(knobs, correction=bounds), whole) < EQUAL
+
+
+def test_every_kl_form_is_another_gradient() -> None:
+    forms = ("k1", "k2", "k3", "abs")
+    found = [raw_gradient(EngineKnobs(), reference=small_model(seed=8), kl_coef=0.5, kl_form=form) for form in forms]
+    assert all(relative(a, b) > 1e-3 for i, a in enumerate(found) for b in found[:i])
 
 
 def test_zero_advantages_still_do_the_work() -> None:

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from steptune.adapters.embedded.baselines import LOSS_TYPES
-from steptune.core.job import LossAggregation
-from steptune.engine.policy_loss import aggregation_weights, correction_weights, kl_k3, policy_token_loss
+from steptune.core.job import CorrectionKind, LossAggregation
+from steptune.engine.correction import correction_weights
+from steptune.engine.policy_loss import aggregation_weights, kl_estimate, policy_token_loss
 
 MAX_COMPLETION_LEN = 10
 ROW_B, COL_T = torch.arange(8)[:, None], torch.arange(6)[None, :]
@@ -91,9 +92,9 @@ def our_loss(cur: Tensor, logprobs: dict[str, Tensor], how: LossAggregation, **c
         dual_clip=case.get("delta"),
     )
     if "correction" in case:
-        loss = loss * correction_weights(logprobs["old"], logprobs["rollout"], kind=case["correction"], cap=1.05)
+        loss = loss * our_ratio(logprobs, case["correction"])
     if "beta" in case:
-        loss = loss + case["beta"] * kl_k3(cur, logprobs["ref"])
+        loss = loss + case["beta"] * kl_estimate(cur, logprobs["ref"], "k3")
     weights = aggregation_weights(MASK_BT, how=how, max_completion_len=MAX_COMPLETION_LEN)
     return (loss * weights).sum()
 
@@ -105,6 +106,9 @@ CASES: dict[str, dict[str, Any]] = {
     "k3 KL": {"beta": 0.04},
     "truncated correction": {"correction": "tis"},
     "masked correction": {"correction": "mis"},
+    "correction inside a band": {"correction": "band"},
+    "truncated correction of rows": {"correction": "sequence_tis"},
+    "masked correction of rows": {"correction": "sequence_mis"},
     "all at once": {"clip_high": 0.28, "delta": 3.0, "beta": 0.04, "correction": "tis"},
 }
 
@@ -124,7 +128,18 @@ def test_loss_and_gradient_are_trls(trl: ModuleType, how: LossAggregation, case:
     assert ours_grad.abs().sum() > 0
 
 
+def our_ratio(logprobs: dict[str, Tensor], kind: CorrectionKind) -> Tensor:
+    weight_BT = torch.ones_like(logprobs["old"])
+    old, rollout, row = (x[MASK_BT] for x in (logprobs["old"], logprobs["rollout"], ROW_B.expand(MASK_BT.shape)))
+    weight_BT[MASK_BT] = correction_weights(old, rollout, row, kind=kind, cap=1.05, floor=0.95)
+    return weight_BT
+
+
 def trl_ratio(logprobs: dict[str, Tensor], kind: str) -> Tensor:
-    """Return the weights as `_generate_and_score_completions` makes them (modes token_truncate and token_mask)."""
-    ratio = torch.exp(logprobs["old"] - logprobs["rollout"])
-    return ratio.clamp(max=1.05) if kind == "tis" else ratio.masked_fill(ratio > 1.05, 0.0)
+    """Return the weights as `_generate_and_score_completions` makes them in its modes token_... and sequence_..."""
+    log_ratio = (logprobs["old"] - logprobs["rollout"]) * MASK_BT
+    ratio = torch.exp(log_ratio.sum(-1, keepdim=True) if kind.startswith("sequence") else log_ratio)
+    if kind.endswith("tis"):
+        return ratio.clamp(max=1.05)
+    low = 0.95 if kind == "band" else 0.0
+    return ratio.masked_fill((ratio > 1.05) | (ratio < low), 0.0)

@@ -197,6 +197,14 @@ def test_dapo_fills_its_defaults_visibly_and_keeps_what_the_user_wrote(scratch: 
     assert (grpo.clip_high, grpo.dynamic_sampling, grpo.overlong_buffer_len) == (0.2, False, 0)
 
 
+def test_dr_grpo_is_one_setting_and_keeps_what_the_user_wrote(scratch: Path) -> None:
+    algorithm = load(scratch, '[algorithm]\nkind = "dr_grpo"').algorithm
+    assert algorithm.loss_aggregation is LossAggregation.SEQ_MEAN_TOKEN_SUM_NORM
+    assert algorithm.scale_advantage == "none"
+    own = load(scratch, '[algorithm]\nkind = "dr_grpo"\nscale_advantage = "batch"').algorithm
+    assert (own.loss_aggregation, own.scale_advantage) == (algorithm.loss_aggregation, "batch")
+
+
 def test_the_overlong_buffer_follows_an_overridden_length(scratch: Path) -> None:
     algorithm = load(scratch, '[algorithm]\nkind = "dapo"', "algorithm.max_completion_len=100").algorithm
     assert algorithm.overlong_buffer_len == 20

@@ -55,18 +55,31 @@ class LossAggregation(StrEnum):
     """Sum over tokens / (sequences x `max_completion_len`) (Dr.GRPO)."""
 
 
+CorrectionKind = Literal["none", "tis", "mis", "band", "sequence_tis", "sequence_mis"]
+"""`tis` truncates the token weight at `cap`; `mis` zeroes tokens whose weight exceeds `cap`; `band` also those below
+`floor`; `sequence_...` do so with the product over the row (see `engine/correction.py`)."""
+
+KlForm = Literal["k1", "k2", "k3", "abs"]
+"""Estimators of the KL term (see `engine/policy_loss.py` for value and gradient of each)."""
+
+
 class Correction(Record):
     """Importance-sampling correction of rollout log-probs against the trainer's."""
 
-    kind: Literal["none", "tis", "mis"] = "none"
-    """`tis` truncates the token weight at `cap`; `mis` zeroes tokens whose weight exceeds `cap`."""
+    kind: CorrectionKind = "none"
     cap: PositiveFloat = 2.0
+    floor: Annotated[float, Field(ge=0)] = 0.5
+    """Read by `band` only."""
 
 
 class AlgorithmSpec(Record):
-    """GRPO or DAPO with every usual setting. DAPO = token mean, clip-higher, dynamic sampling, soft overlong."""
+    """GRPO, DAPO or Dr. GRPO with every usual setting; what a job file leaves out is then filled in, visibly.
 
-    kind: Literal["grpo", "dapo"] = "grpo"
+    DAPO = token mean, clip-higher, dynamic sampling, soft overlong; Dr. GRPO = a constant length in the place of each
+    row's own, advantages not divided by a standard deviation.
+    """
+
+    kind: Literal["grpo", "dapo", "dr_grpo"] = "grpo"
     prompts_per_step: PositiveInt = 32
     group_size: Annotated[int, Field(ge=2)] = 8
     """Rollouts per prompt."""
@@ -85,7 +98,8 @@ class AlgorithmSpec(Record):
     loss_aggregation: LossAggregation = LossAggregation.TOKEN_MEAN
     scale_advantage: Literal["group", "batch", "none"] = "group"
     kl_coef: Annotated[float, Field(ge=0)] = 0.0
-    """Weight of the k3 KL term to the SFT start; 0 means no reference pass."""
+    """Weight of the KL term to the SFT start; 0 means no reference pass."""
+    kl_form: KlForm = "k3"
     dynamic_sampling: bool = False
     """Drop groups whose raw rewards are all equal and sample more prompts."""
     max_sampling_rounds: PositiveInt = 3

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from steptune.core.job import CorrectionKind
 from steptune.core.records import Record
 
 DType = Literal["fp32", "bf16"]
@@ -65,5 +66,5 @@ class EngineKnobs(Record):
     between two rounds."""
     handover: Literal["alias", "copy", "file"] = "copy"
     """How new weights reach the rollout: the same tensors, a copy through (shared) memory, or a file."""
-    correction: Literal["none", "tis", "mis"] = "none"
+    correction: CorrectionKind = "none"
     """Importance-sampling correction; the job's own unless a change carries one it needs."""

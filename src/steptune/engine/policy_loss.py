@@ -8,12 +8,10 @@ The values are pinned against TRL, verl and NeMo RL in tests/engine/test_algorit
 Shape letters: B rows, T completion token; the per-token functions take any shape.
 """
 
-from typing import Literal
-
 import torch
 from torch import Tensor
 
-from steptune.core.job import LossAggregation
+from steptune.core.job import KlForm, LossAggregation
 
 
 def policy_token_loss(
@@ -30,24 +28,27 @@ def policy_token_loss(
     return -torch.min(bounded * advantage, clipped * advantage)
 
 
-def kl_k3(cur: Tensor, ref: Tensor) -> Tensor:
-    """Return the k3 estimate of KL(current || reference) of every token, in nats (http://joschu.net/blog/kl-approx.html)."""
-    delta = ref - cur
-    return torch.exp(delta) - delta - 1
+def kl_estimate(cur: Tensor, ref: Tensor, form: KlForm) -> Tensor:
+    """Return an estimate of KL(current || reference) of every token, in nats (http://joschu.net/blog/kl-approx.html).
 
+    Its gradient is that of the formula, without a score term: what the three frameworks do by default. In the mean
+    over tokens of the current policy, with d = cur - ref, that gradient is
 
-def correction_weights(old: Tensor, rollout: Tensor, *, kind: Literal["none", "tis", "mis"], cap: float) -> Tensor:
-    """Return the importance weight of every token, trainer over rollout probability at the old weights.
-
-    ``tis`` truncates at ``cap``, ``mis`` drops tokens above it. A weight that is not finite drops its token.
-    No gradient flows through the weights.
+    ``k1``   d: unbiased value; the gradient of every token is 1, in the mean nothing but noise
+    ``k2``   d^2 / 2: biased value; the gradient d is that of KL(current || reference)
+    ``k3``   exp(-d) + d - 1: unbiased, never negative; the gradient 1 - exp(-d) is that of KL(reference || current)
+    ``abs``  |d|: no estimate of the divergence but a distance; the gradient is only a sign
     """
-    if kind == "none":
-        return torch.ones_like(old)
-    weight = torch.exp(old.detach() - rollout).nan_to_num(nan=0.0, posinf=0.0)
-    if kind == "tis":
-        return weight.clamp(max=cap)
-    return torch.where(weight > cap, 0.0, weight)
+    delta = cur - ref
+    match form:
+        case "k1":
+            return delta
+        case "k2":
+            return 0.5 * delta.square()
+        case "k3":
+            return torch.exp(-delta) + delta - 1
+        case "abs":
+            return delta.abs()
 
 
 def aggregation_weights(mask_BT: Tensor, *, how: LossAggregation, max_completion_len: int) -> Tensor:

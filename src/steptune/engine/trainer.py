@@ -26,6 +26,7 @@ from steptune.core.errors import TrialError, explain
 from steptune.core.job import AlgorithmSpec
 from steptune.core.phase import Phase, Role
 from steptune.core.profile import LagStats
+from steptune.engine.correction import correction_weights
 from steptune.engine.events import Recorder
 from steptune.engine.gap import gap_by_lag
 from steptune.engine.head import token_logprobs
@@ -37,7 +38,7 @@ from steptune.engine.model import Transformer
 from steptune.engine.offload.devices import offload_to_host
 from steptune.engine.offload.step import Offload, OffloadStep, activations
 from steptune.engine.plan import TrainPlan, plan_batch
-from steptune.engine.policy_loss import aggregation_weights, correction_weights, kl_k3, policy_token_loss
+from steptune.engine.policy_loss import aggregation_weights, kl_estimate, policy_token_loss
 from steptune.engine.types import RolloutBatch, ScoredBatch
 
 TrainerState = dict[str, Any]
@@ -294,11 +295,13 @@ class Trainer:
         )
         if self.knobs.correction != "none":
             rollout_C = tokens.rollout_BT.reshape(-1)[inputs.flat_C]
+            bounds = algorithm.correction
             loss_C = loss_C * correction_weights(
-                old_C, rollout_C, kind=self.knobs.correction, cap=algorithm.correction.cap
+                old_C, rollout_C, inputs.row_C, kind=self.knobs.correction, cap=bounds.cap, floor=bounds.floor
             )
         if tokens.ref_BT is not None:
-            loss_C = loss_C + algorithm.kl_coef * kl_k3(cur_C, tokens.ref_BT.view(-1)[inputs.flat_C])
+            ref_C = tokens.ref_BT.view(-1)[inputs.flat_C]
+            loss_C = loss_C + algorithm.kl_coef * kl_estimate(cur_C, ref_C, algorithm.kl_form)
         return (loss_C * tokens.weight_BT.view(-1)[inputs.flat_C]).sum()
 
     def _step(self) -> float:
@@ -310,12 +313,20 @@ class Trainer:
                     "the gradient is not finite, so this update was not applied",
                     got=f"norm {norm}",
                     allowed="a finite norm",
-                    hint="look for NaN in rewards or log-probs; lower `algorithm.lr` or train in fp32",
+                    hint=_what_is_not_finite(self.model),
                 )
             )
         self.optimizer.step()
         self.optimizer.zero_grad()
         return norm
+
+
+def _what_is_not_finite(model: Transformer) -> str:
+    """Return where to look: at weights that were not finite before the update, or at what went into the loss."""
+    broken = [name for name, param in model.named_parameters() if not bool(param.isfinite().all())]
+    if broken:
+        return f"the weights were not finite before it, `{broken[0]}` among {len(broken)}; start from weights that are"
+    return "look for NaN in rewards or log-probs; lower `algorithm.lr` or train in fp32"
 
 
 def _rows_mask(micros: Sequence[MicroBatch], num_rows: int) -> Tensor:

@@ -26,6 +26,9 @@ OFF = "off"
 DAPO_DEFAULTS: Table = {"loss_aggregation": "token_mean", "clip_high": 0.28, "dynamic_sampling": True}
 """What `kind = "dapo"` means where the file is silent (DAPO section 4.1, https://arxiv.org/abs/2503.14476)."""
 
+DR_GRPO_DEFAULTS: Table = {"loss_aggregation": "seq_mean_token_sum_norm", "scale_advantage": "none"}
+"""What `kind = "dr_grpo"` means where the file is silent (section 3.2 of https://arxiv.org/abs/2503.20783)."""
+
 DAPO_OVERLONG_FRAC = 0.2
 """Soft punishment zone / length limit: 4096 of 20480 tokens in DAPO section 4.1."""
 
@@ -41,7 +44,7 @@ def load_job(path: Path, overrides: Sequence[str] = ()) -> JobSpec:
     """
     raw = _read_toml(path)
     overridden = {apply_override(raw, text) for text in overrides}
-    _fill_dapo_defaults(raw)
+    _fill_defaults_of_kind(raw)
     _spell_off(raw)
     job, mistakes = _resolve(raw)
     if job is None or mistakes:
@@ -89,13 +92,22 @@ def _read_toml(path: Path) -> Table:
         raise JobError(explain(f"`{path}` is not valid TOML", got=error, allowed="TOML 1.0", hint=hint)) from error
 
 
-def _fill_dapo_defaults(raw: Table) -> None:
+def _fill_defaults_of_kind(raw: Table) -> None:
     algorithm = raw.get("algorithm")
-    if not isinstance(algorithm, dict) or algorithm.get("kind") != "dapo":
+    if not isinstance(algorithm, dict):
         return
+    match algorithm.get("kind"):
+        case "dapo":
+            raw["algorithm"] = {**DAPO_DEFAULTS, **_overlong(algorithm), **algorithm}
+        case "dr_grpo":
+            raw["algorithm"] = {**DR_GRPO_DEFAULTS, **algorithm}
+        case _:
+            pass
+
+
+def _overlong(algorithm: Table) -> Table:
     limit = algorithm.get("max_completion_len", AlgorithmSpec.model_fields["max_completion_len"].default)
-    buffer = {"overlong_buffer_len": int(limit * DAPO_OVERLONG_FRAC)} if isinstance(limit, int) and limit > 0 else {}
-    raw["algorithm"] = {**DAPO_DEFAULTS, **buffer, **algorithm}
+    return {"overlong_buffer_len": int(limit * DAPO_OVERLONG_FRAC)} if isinstance(limit, int) and limit > 0 else {}
 
 
 def _spell_off(raw: Table) -> None:
