@@ -27,6 +27,7 @@ from torch import Tensor
 from steptune.core.phase import Role, SpanKind
 from steptune.engine.choose import Choose, Chosen
 from steptune.engine.context import Context
+from steptune.engine.decode_weights import Head
 from steptune.engine.events import Recorder
 from steptune.engine.knobs import Dispatch
 from steptune.engine.kv_cache import KVCache
@@ -106,6 +107,7 @@ class Generation:
     def __init__(
         self,
         model: Transformer,
+        head: Head,
         cache: KVCache,
         plan: Plan,
         prompts: PromptBatch,
@@ -116,7 +118,7 @@ class Generation:
         outputs: Outputs,
         recorder: Recorder | None,
     ) -> None:
-        self._model, self._cache, self._plan, self._prompts = model, cache, plan, prompts
+        self._model, self._head, self._cache, self._plan, self._prompts = model, head, cache, plan, prompts
         self._choose, self._outputs, self._recorder = choose, outputs, recorder
         self._clock = time.perf_counter if recorder is None else recorder.clock
         self._head_len, self._head_B = prompts.tokens_BP.shape[1] - 1, prompts.lengths_B - 1
@@ -227,7 +229,7 @@ class Generation:
         position_n = slots.line(POSITION)
         context = self._at_tokens(position_n)
         hidden_nD = self._model.hidden(slots.line(TOKEN), position_n, context)
-        chosen = self._choose(self._model.logits(hidden_nD).float(), slots)
+        chosen = self._choose(self._head(hidden_nD).float(), slots)
         row_n = slots.line(ROW)
         self._outputs.write(chosen, row_n, slots.line(GENERATED))
         if self._outputs.routes_BLJk is not None and context.routes is not None:

@@ -18,6 +18,7 @@ from steptune.core.errors import HealthError, JobError, explain
 from steptune.core.model import ExpertFields, ModelSpec
 from steptune.engine.attention import CPU
 from steptune.engine.choose import Choose, Chosen, replayer, sampler
+from steptune.engine.decode_weights import Head, order_pays, order_weights
 from steptune.engine.events import Recorder
 from steptune.engine.generation import Generation, Outputs, Plan
 from steptune.engine.knobs import EngineKnobs
@@ -60,12 +61,17 @@ class RolloutEngine:
         dtype = DTYPES[knobs.rollout_dtype]
         self._model = shared if shared is not None else Transformer(spec, vocab_size).to(device, dtype)
         self._device = self._model.embed.weight.device
+        is_ordered = shared is None and order_pays(self._model)
+        if is_ordered:
+            order_weights(self._model)
+        self._head = Head(self._model, is_ordered=is_ordered)
         self._cache = KVCache(spec, 0, 0, dtype, self._device)
 
     def load(self, state: Mapping[str, Tensor], version: int) -> None:
         """Take over new weights: an in-place cast copy, or only the version where the tensors are shared."""
         if not self._is_shared:
             self._model.load_state_dict(state)
+            self._head.refresh()
         self.version = version
 
     def generate(
@@ -147,6 +153,7 @@ class RolloutEngine:
         max_len = prompts.tokens_BP.shape[1] + outputs.token_BT.shape[1]
         generation = Generation(
             self._model,
+            self._head,
             self._cache_for(plan.num_slots, max_len),
             plan,
             prompts.to(self._device),
