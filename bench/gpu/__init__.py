@@ -1,0 +1,1 @@
+"""What `bench/gpu_check.sh` runs: every CUDA path against the CPU first, then the ratios. See docs/guides/gpu.md."""
