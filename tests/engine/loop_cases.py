@@ -1,5 +1,6 @@
 """A job small enough to step through in milliseconds."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -10,6 +11,8 @@ from steptune.engine.knobs import EngineKnobs
 from steptune.engine.loop import Loop, LoopSpec
 from steptune.engine.model import build_model
 from steptune.engine.produce import TOKENIZER
+from steptune.engine.supply.source import Source
+from steptune.engine.supply.state import LoopState
 
 
 def small_job(**algorithm: object) -> JobSpec:
@@ -30,6 +33,7 @@ def small_loop(
     seed: int = 1,
     forced: SampledLengths | None = None,
     capture_batches: int = 0,
+    make_source: Callable[[LoopState], Source] | None = None,
     **knobs: object,
 ) -> Loop:
     """A loop from random weights; close it."""
@@ -45,4 +49,4 @@ def small_loop(
         capture_batches=capture_batches,
         folder=folder,
     )
-    return Loop(spec, model, start)
+    return Loop(spec, model, start, make_source)

@@ -45,6 +45,35 @@ class SpanTime(Record):
     seconds: float
 
 
+class QueueCount(Record):
+    """What became of everything an asynchronous rollout made since the run began: nothing is lost.
+
+    Example: ``QueueCount(generated=80, trained=64, dropped=0, buffered=16)``.
+    """
+
+    generated: int
+    trained: int
+    dropped: int
+    """Too old when their turn came."""
+    buffered: int
+    """Waiting for the trainer."""
+
+    @property
+    def is_conserved(self) -> bool:
+        """Whether generated = trained + dropped + buffered."""
+        return self.generated == self.trained + self.dropped + self.buffered
+
+
+class QueueStats(Record):
+    """The queue between rollout and trainer as a step took its groups, and the age of what it took."""
+
+    groups: QueueCount
+    tokens: QueueCount
+    """Completion tokens."""
+    lag_mean: float
+    """Mean age of the trained tokens, in updates; the oldest is the observation's `lag_max`."""
+
+
 class Observation(Record):
     """One step as it happened. Missing metrics are None, broken ones NaN; neither ever passes a guard."""
 
@@ -76,6 +105,11 @@ class Observation(Record):
     """Peak resident memory of all processes of the run so far."""
     weight_version: int
     """Trainer's version after the step."""
+    queue: QueueStats | None = None
+    """Asynchronous runs only."""
+    zero_advantage_frac: float | None = None
+    """Rows whose advantage is 0: they add nothing to the policy's gradient. At 1 only momentum, weight decay and a KL
+    term moved the weights."""
 
 
 class EvalResult(Record):

@@ -38,10 +38,20 @@ class Span:
         return self.end_s - self.start_s
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Count:
+    """A value at a moment: ``Count(name="rows_running", value=48, at_s=3.2, step=7)``."""
+
+    name: str
+    value: float
+    at_s: float
+    step: int
+
+
 @final
 @dataclass(kw_only=True, slots=True)
 class Recorder:
-    """Collects spans in memory; `flush` hands them over and appends them to the file."""
+    """Collects spans and counts in memory; `take` hands the spans over and appends both to the file."""
 
     clock: Clock = time.perf_counter
     roles: tuple[Role, ...] = ()
@@ -49,6 +59,7 @@ class Recorder:
     file: IO[str] | None = None
     step: int = 0
     spans: list[Span] = field(default_factory=list[Span])
+    counts: list[Count] = field(default_factory=list[Count])
 
     @contextmanager
     def span(self, role: Role, phase: str, kind: SpanKind = SpanKind.BUSY) -> Generator[None]:
@@ -71,12 +82,22 @@ class Recorder:
         """Book a stretch whose ends are already known."""
         self.spans.append(Span(role=role, phase=phase, kind=kind, start_s=start_s, end_s=end_s, step=self.step))
 
+    def count(self, name: str, value: float) -> None:
+        """Book what a quantity is from now on."""
+        self.counts.append(Count(name=name, value=value, at_s=self.clock(), step=self.step))
+
+    def forget(self) -> None:
+        """Drop what was collected and not taken."""
+        self.spans.clear()
+        self.counts.clear()
+
     def take(self) -> list[Span]:
-        """Return the collected spans, write them to the file and start afresh."""
+        """Return the collected spans, write them and the counts to the file and start afresh."""
         taken, self.spans = self.spans, []
+        counts, self.counts = self.counts, []
         if self.file is not None:
-            for span in taken:
-                self.file.write(span_line(span) + "\n")
+            self.file.writelines(span_line(span) + "\n" for span in taken)
+            self.file.writelines(count_line(count) + "\n" for count in counts)
             self.file.flush()
         return taken
 
@@ -97,6 +118,19 @@ def span_line(span: Span) -> str:
             "start_s": round(span.start_s, 6),
             "end_s": round(span.end_s, 6),
             "step": span.step,
+        }
+    )
+
+
+def count_line(count: Count) -> str:
+    """Return the count as one line of `events.jsonl`."""
+    return json.dumps(
+        {
+            "event": "count",
+            "name": count.name,
+            "value": round(count.value, 6),
+            "at_s": round(count.at_s, 6),
+            "step": count.step,
         }
     )
 

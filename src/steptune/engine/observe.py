@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from steptune.core.profile import GapStats
 from steptune.core.trial import Observation, SpanTime
 from steptune.engine.events import Span
-from steptune.engine.produce import Produced
+from steptune.engine.supply.source import Supply
 from steptune.engine.trainer import TrainStats
+from steptune.engine.types import ScoredBatch
 
 
 def observation(
@@ -15,10 +15,10 @@ def observation(
     seconds: float,
     wall_by_role_s: dict[str, float],
     spans: Sequence[Span],
-    produced: Produced,
+    supply: Supply,
+    scored: ScoredBatch,
     stats: TrainStats,
     version: int,
-    probe_gap: GapStats | None,
     memory_bytes: int | None,
 ) -> Observation:
     """Return the record of a step.
@@ -26,7 +26,7 @@ def observation(
     The gap at equal weights is the training forward's where data is fresh, the hand-over probe's where it is
     not; neither is ever made up.
     """
-    batch = produced.batch
+    produced, batch = supply.produced, supply.produced.batch
     lengths = batch.lengths_B
     fresh = next((lag.gap for lag in stats.gap_by_lag if lag.lag == 0), None)
     return Observation(
@@ -47,11 +47,13 @@ def observation(
         entropy=batch.entropy,
         grad_norm=stats.grad_norm,
         loss=stats.loss,
-        mismatch=fresh or probe_gap,
+        mismatch=fresh or supply.probe_gap,
         off_policy=tuple(lag for lag in stats.gap_by_lag if lag.lag > 0),
         lag_max=max((lag.lag for lag in stats.gap_by_lag), default=0),
         memory_peak_bytes=memory_bytes,
         weight_version=version,
+        queue=supply.queue,
+        zero_advantage_frac=float((scored.advantage_B == 0).float().mean()),
     )
 
 

@@ -16,8 +16,8 @@ from steptune.core.job import JobSpec
 from steptune.core.knob import KnobValue
 from steptune.core.profile import CostCurve, CurvePoint
 from steptune.engine.knobs import DType, EngineKnobs
-from steptune.engine.loop import PROBE_ROWS
 from steptune.engine.model import Transformer, build_model
+from steptune.engine.probe_rows import PROBE_ROWS
 from steptune.engine.produce import PAD, TOKENIZER, prompt_batch, rollout_engine
 from steptune.engine.rollout import RolloutEngine
 from steptune.engine.trainer import Trainer
@@ -59,8 +59,8 @@ def probe_handover(job: JobSpec) -> list[CostCurve]:
         inside = {m: _timed(lambda m=m: hand_over(m, model, engine, 1, Path(folder))) for m in ("copy", "file")}
     score_s = _timed(lambda: _score(engine, rows, job))
     probe_s = _timed(lambda: trainer.logprobs(rows, knobs.micro_batch_tokens))
-    write_s = _timed(lambda: shared.write(model.state_dict()))
-    load_s = _timed(lambda: engine.load(shared.tensors, 1))
+    write_s = _timed(lambda: shared.write(model.state_dict(), 1))
+    load_s = _timed(lambda: engine.load(shared.read().state, 1))
     half_file_s = inside["file"] / 2
     return [
         _once("handover", {"handover": "alias", "schedule": "sync"}, 0.0),

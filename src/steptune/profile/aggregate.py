@@ -53,7 +53,7 @@ def profile_of(job: JobSpec, inputs: ProfileInputs) -> Profile:
         raise ValueError("a profile needs at least one kept step")
     tokens = [o.prompt_tokens + o.completion_tokens for o in kept]
     device_s = sum(o.step_time_s for o in kept) * job.devices.num_cores
-    is_async = inputs.settings.get("schedule") == "one_step_off"
+    is_async = inputs.settings.get("schedule", "sync") != "sync"
     return Profile(
         framework=inputs.framework,
         framework_version=inputs.version,

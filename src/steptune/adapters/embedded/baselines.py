@@ -167,6 +167,8 @@ def _table(job: JobSpec, rows: dict[str, _Row]) -> tuple[Lever, ...]:
         "router_replay": (False, "GRPOTrainer lets the trained model route for itself"),
         "rollout_cores": (None, "no framework gives its sides CPU quotas"),
         "schedule": ("sync", "generate, then train: GRPOTrainer is synchronous"),
+        "max_lag": (None, "a synchronous step's data has no age"),
+        "inflight_update": (False, "a synchronous rollout is over before the update"),
         "correction": (job.algorithm.correction.kind, "declared in the job's algorithm"),
     }
     pinned: dict[str, _Row] = {knob: (value, PINNED) for knob, value in job.knobs.pin.items()}

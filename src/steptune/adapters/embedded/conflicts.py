@@ -14,16 +14,21 @@ def conflicts(job: JobSpec, knobs: EngineKnobs) -> tuple[str, ...]:
 
 
 def _impossible(job: JobSpec, knobs: EngineKnobs) -> Iterator[str]:
-    is_off = knobs.schedule == "one_step_off"
-    if knobs.handover == "alias" and is_off:
+    overlaps = knobs.schedule != "sync"
+    if knobs.handover == "alias" and overlaps:
         yield "handover=alias needs rollout and trainer in one process"
     if knobs.handover == "alias" and knobs.rollout_dtype != "fp32":
         yield "handover=alias needs the trainer's own number format"
     cores = job.devices.num_cores
-    used = knobs.rollout_threads + knobs.train_threads if is_off else max(knobs.rollout_threads, knobs.train_threads)
+    used = knobs.rollout_threads + knobs.train_threads if overlaps else max(knobs.rollout_threads, knobs.train_threads)
     yield from split_conflicts(cores, knobs)
     if used > cores and knobs.rollout_cores is None:
         yield f"more threads than the {cores} cores of the job"
+    is_async = knobs.schedule == "async"
+    if (knobs.max_lag is not None) != is_async:
+        yield "max_lag belongs to schedule=async, and that schedule needs it"
+    if knobs.inflight_update and not is_async:
+        yield "inflight_update needs schedule=async"
     if knobs.logprob_batch_tokens is None and job.algorithm.num_updates > 1:
         yield "several updates per batch need a separate old-log-prob pass"
     if knobs.layout == "shared_prefix" and not can_share_prompts(job.model):
@@ -32,14 +37,15 @@ def _impossible(job: JobSpec, knobs: EngineKnobs) -> Iterator[str]:
 
 def _limits(job: JobSpec, knobs: EngineKnobs) -> Iterator[str]:
     own, limits = job.algorithm.correction.kind, job.limits
-    is_off = knobs.schedule == "one_step_off"
-    if is_off and limits.max_staleness < job.algorithm.num_updates:
+    overlaps = knobs.schedule != "sync"
+    age = knobs.max_lag if knobs.schedule == "async" else job.algorithm.num_updates
+    if overlaps and age is not None and limits.max_staleness < age:
         yield f"limits.max_staleness is {limits.max_staleness}"
-    if is_off and knobs.correction == "none":
-        yield "one_step_off needs an importance-sampling correction"
+    if overlaps and knobs.correction == "none":
+        yield f"{knobs.schedule} needs an importance-sampling correction"
     if knobs.correction != own and not limits.allow_corrections:
         yield "limits.allow_corrections is false"
-    if knobs.correction != own and not is_off:
+    if knobs.correction != own and not overlaps:
         yield "a correction without staleness would change the algorithm"
 
 
@@ -47,5 +53,7 @@ def _wasteful(job: JobSpec, knobs: EngineKnobs) -> Iterator[str]:
     concurrency = knobs.rollout_concurrency
     if concurrency is not None and concurrency >= job.algorithm.rollouts_per_step:
         yield "rollout_concurrency of the whole batch or more is the same as none"
+    if knobs.max_lag is not None and knobs.max_lag < job.algorithm.num_updates:
+        yield "max_lag below the updates of one step lets nothing overlap"
     if knobs.offload:
         yield "offload frees nothing where the device's memory is the host's"

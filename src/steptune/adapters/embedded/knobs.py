@@ -22,6 +22,10 @@ MOVED_IF = "rollout_cores"
 """The knob that moves only where `knobs.allow` names it: a quota needs rights or a controller beside every process,
 and its seven values would be multiplied with every other knob's."""
 
+AGE_MOVED_IF = "max_lag"
+"""The knob that moves, and lets `schedule` be `async`, only where `knobs.allow` names it: the forecast cannot tell the
+stream from one step ahead (both take the longer side's time), so neither is worth a trial unasked."""
+
 LAYOUTS = ("padded", "sorted", "packed", "shared_prefix")
 """Every layout of `engine.plan`."""
 
@@ -34,6 +38,9 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
     passes: tuple[KnobValue, ...] = (None,) if job.algorithm.num_updates == 1 else (2048, 8192)
     dispatches: tuple[KnobValue, ...] = DISPATCHES if isinstance(job.model, ExpertFields) else ("grouped",)
     shares: tuple[KnobValue, ...] = (None, *splits(job.devices.num_cores)) if MOVED_IF in job.knobs.allow else (None,)
+    lags = tuple(job.algorithm.num_updates * n for n in (1, 2, 4))
+    ages = [lag for lag in lags if lag <= job.limits.max_staleness] if AGE_MOVED_IF in job.knobs.allow else []
+    schedules: tuple[KnobValue, ...] = ("sync", "one_step_off", *(("async",) if ages else ()))
     layouts = tuple(name for name in LAYOUTS if name != "shared_prefix" or can_share_prompts(job.model))
     rollout, trainer, controller = Role.ROLLOUT, Role.TRAINER, Role.CONTROLLER
     none, precision, staleness = Effect.NONE, Effect.PRECISION, Effect.STALENESS
@@ -58,7 +65,11 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
         _knob(
             "rollout_cores", rollout, shares, none, "CPU quota of the rollout, the trainer gets the rest (None: none)"
         ),
-        _knob("schedule", controller, ("sync", "one_step_off"), staleness, "overlap rollout and training"),
+        _knob("schedule", controller, schedules, staleness, "overlap rollout and training"),
+        _knob("max_lag", controller, (None, *ages), staleness, "oldest trained token of an async run, in updates"),
+        _knob(
+            "inflight_update", rollout, (False, True) if ages else (False,), staleness, "new weights between two tokens"
+        ),
         _knob("handover", trainer, ("copy", "alias", "file"), none, "how weights reach the rollout"),
         _knob("correction", trainer, ("none", "tis"), staleness, "importance-sampling correction"),
     )

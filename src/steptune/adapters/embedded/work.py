@@ -58,13 +58,14 @@ class WorkCounter:
     def planned(self, knobs: EngineKnobs) -> PlannedWork:
         """Return the work of one step under ``knobs``."""
         rollout, train = self._rollout_side(knobs), self._train_side(knobs)
-        is_off = knobs.schedule == "one_step_off"
+        overlaps = knobs.schedule != "sync"
         split = split_of(self.job.devices.num_cores, knobs)
         items = (*rollout, *train.items, *handover_items(knobs))
         return PlannedWork(
             items=items if split is None else slowed(items, knobs, split),
-            schedule="one_step_off" if is_off else "sync",
-            lag=self.job.algorithm.num_updates if is_off else 0,
+            # a stream of bounded age takes the longer side's time too, and waits no longer than one step ahead does
+            schedule="one_step_off" if overlaps else "sync",
+            lag=(knobs.max_lag or self.job.algorithm.num_updates) if overlaps else 0,
             trainer_cores=float(knobs.train_threads) if split is None else split.trainer,
             rollout_cores=float(knobs.rollout_threads) if split is None else split.rollout,
             memory_bytes=self._memory_bytes(knobs, train),
@@ -182,7 +183,8 @@ def handover_items(knobs: EngineKnobs) -> tuple[WorkItem, ...]:
     Between processes the rollout reads the weights and answers the mismatch probe while the trainer already
     trains, so its part belongs to the rollout's side, not to the serial hand-over.
     """
-    when: dict[str, KnobValue] = {"handover": knobs.handover, "schedule": knobs.schedule}
+    schedule = "sync" if knobs.schedule == "sync" else "one_step_off"
+    when: dict[str, KnobValue] = {"handover": knobs.handover, "schedule": schedule}
     given = WorkItem(role=Role.TRAINER, phase="weight_sync", curve="handover", when=when, x=1, count=1)
     if knobs.schedule == "sync":
         return (given,)

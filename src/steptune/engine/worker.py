@@ -1,0 +1,172 @@
+"""A process that works for the trainer: started, heard, mourned and stopped by its id.
+
+It dies with its parent. What it prints goes to a file of its own, so that when it dies without an answer (a signal,
+a crash in a library) its last words can be told.
+"""
+
+import faulthandler
+import os
+import pickle
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Generic, TypeVar, final
+
+import torch
+
+from steptune.core.errors import TrialError, explain
+from steptune.core.job import JobSpec
+from steptune.core.profile import SampledLengths
+from steptune.engine.knobs import EngineKnobs
+from steptune.engine.process import die_with_parent
+from steptune.engine.quota.limit import limited
+from steptune.engine.quota.split import split_of
+
+EXIT_S = 5.0
+"""Seconds a worker gets to leave by itself before it is killed by id."""
+
+LAST_WORDS = 3
+"""Lines of its log that an error shows."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerSpec:
+    """Everything a worker needs; pickled once at its start."""
+
+    job: JobSpec
+    knobs: EngineKnobs
+    seed: int
+    forced: SampledLengths | None
+    folder: Path
+    parent_pid: int
+
+    @property
+    def log(self) -> Path:
+        """Where it writes what it does and what libraries print."""
+        return self.folder / "rollout.stderr.txt"
+
+
+Answer = TypeVar("Answer")
+"""What a worker sends."""
+
+Work = Callable[[WorkerSpec, Connection, Any], None]
+"""The worker's main loop: (its spec, its end of the wire, what it shares with the trainer)."""
+
+
+@final
+class WorkerProcess(Generic[Answer]):
+    """The trainer's end of the wire."""
+
+    def __init__(self, spec: WorkerSpec, work: Work, shared: object) -> None:
+        self.spec = spec
+        spec.folder.mkdir(parents=True, exist_ok=True)
+        context = get_context("spawn")
+        self.pipe, far_end = context.Pipe()
+        self.process = context.Process(target=_work, args=(spec, far_end, work, shared), daemon=True)
+        self.process.start()
+        far_end.close()
+
+    def send(self, message: object) -> None:
+        """Send a message.
+
+        Raises:
+            TrialError: the worker died.
+        """
+        try:
+            self.pipe.send(message)
+        except (BrokenPipeError, ConnectionResetError):
+            raise self._died() from None
+
+    def has_answer(self) -> bool:
+        """Return whether `receive` would return at once. A dead worker's end is an answer too."""
+        return self.pipe.poll(0)
+
+    def receive(self) -> Answer:
+        """Wait for the next message, written by `send_plain`.
+
+        Raises:
+            TrialError: the worker died or failed.
+        """
+        try:
+            answer = pickle.loads(self.pipe.recv_bytes())
+        except (EOFError, ConnectionResetError):
+            raise self._died() from None
+        if isinstance(answer, str):
+            raise TrialError(f"the rollout worker (process {self.process.pid}) failed: {answer}")
+        return answer
+
+    def _died(self) -> TrialError:
+        self.process.join(EXIT_S)
+        return TrialError(
+            explain(
+                f"the rollout worker (process {self.process.pid}) died with exit code {_cause(self.process.exitcode)}",
+                got=f"last words: {last_words(self.spec.log)}",
+                allowed="a worker that lives as long as the run",
+                hint="9 is often the system out of memory; go on from the last checkpoint, if the run keeps some",
+            )
+        )
+
+    def close(self) -> None:
+        """Stop the worker: politely, then by id."""
+        self.pipe.close()
+        self.process.join(EXIT_S)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+
+
+def send_plain(pipe: Connection, message: object) -> None:
+    """Send tensors by value: torch's own way would leave them in a process that may be dead when they are read."""
+    pipe.send_bytes(pickle.dumps(message))
+
+
+def say(words: str) -> None:
+    """Write a line to the worker's log."""
+    sys.stderr.write(words + "\n")
+    sys.stderr.flush()
+
+
+def last_words(log: Path) -> str:
+    """Return the last lines of a worker's log."""
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return "none"
+    return " | ".join(line.strip() for line in lines[-LAST_WORDS:] if line.strip()) or "none"
+
+
+def worker_spec(job: JobSpec, knobs: EngineKnobs, seed: int, forced: SampledLengths | None, folder: Path) -> WorkerSpec:
+    """Return the spec of a worker whose parent is this process."""
+    return WorkerSpec(job=job, knobs=knobs, seed=seed, forced=forced, folder=folder, parent_pid=os.getpid())
+
+
+def _work(spec: WorkerSpec, pipe: Connection, work: Work, shared: object) -> None:
+    die_with_parent(spec.parent_pid)
+    _print_to(spec.log)
+    torch.set_num_threads(spec.knobs.rollout_threads)
+    split = split_of(spec.job.devices.num_cores, spec.knobs)
+    with limited(None if split is None else split.rollout):
+        try:
+            work(spec, pipe, shared)
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            return  # the trainer has hung up
+        except Exception as error:  # noqa: BLE001  process edge: the trainer re-raises it with the cause
+            send_plain(pipe, f"{type(error).__name__}: {error}")
+
+
+def _print_to(log: Path) -> None:
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(file, 2)
+    os.dup2(2, 1)
+    os.close(file)
+    faulthandler.enable(sys.stderr)
+
+
+def _cause(exit_code: int | None) -> str:
+    if exit_code is not None and -exit_code in set(signal.Signals):
+        return f"{exit_code} ({signal.Signals(-exit_code).name})"
+    return str(exit_code)
