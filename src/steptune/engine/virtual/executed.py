@@ -76,6 +76,7 @@ class ExecutedCluster:
         Raises:
             JobError: the cluster cannot run, or needs the event core.
         """
+        spec.check(1)
         _check(spec, job)
         self.spec, self.knobs, self.model, self.clock = spec, knobs, model, clock
         self.algorithm = job.algorithm

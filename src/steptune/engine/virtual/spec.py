@@ -72,7 +72,12 @@ class ClusterSpec:
             wrong.append(f"kv_tokens {self.kv_tokens} for a row of up to {longest_row}")
         if wrong:
             raise JobError(
-                explain("this virtual cluster cannot run", got=wrong[0], allowed="see `ClusterSpec`", hint="change it")
+                explain(
+                    "this virtual cluster cannot run",
+                    got=wrong[0],
+                    allowed="positive counts and factors, overlap on devices of its own, `max_lag` with async",
+                    hint="a cache must hold the longest prompt and completion, and shared devices need `sync`",
+                )
             )
 
 
