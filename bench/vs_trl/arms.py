@@ -4,6 +4,7 @@
 fastest one becomes the arm and is then measured anew, interleaved with the others.
 """
 
+from itertools import product
 from typing import Any
 
 from steptune.core.records import Record
@@ -22,20 +23,19 @@ ADVICE = {"bf16": False, "gradient_checkpointing": False}
 """TRL's documentation: no checkpointing where memory allows it; bf16 is advised for GPUs that have it."""
 
 TRL_DEFAULT = Arm(name="TRL default", side="trl", settings={})
-TRL_ADVISED = Arm(name="TRL as advised", side="trl", settings={**ADVICE, "per_device_train_batch_size": 32})
+TRL_ADVISED = Arm(name="TRL as advised", side="trl", settings={**ADVICE, "per_device_train_batch_size": 16})
 
 TRL_CANDIDATES = tuple(
     Arm(
-        name=f"TRL {rows} rows, {'bf16' if bf16 else 'fp32'}{', compiled' if compiled else ''}",
+        name=f"TRL {rows} rows, {'bf16' if bf16 else 'fp32'}",
         side="trl",
         settings={
             "gradient_checkpointing": False,
             "bf16": bf16,
             "per_device_train_batch_size": rows,
-            **({"torch_compile": True} if compiled else {}),
         },
     )
-    for rows, bf16, compiled in [(16, False, False), (64, False, False), (16, True, False), (64, True, False)]
+    for rows, bf16 in product((16, 64), (False, True))
 )
 """In each, one call generates all rollouts (TRL's default), AdamW is fused and there is no old-log-prob pass."""
 

@@ -15,7 +15,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "src")]
 
 from arms import Arm  # noqa: E402
-from same_work import forced_lengths, job  # noqa: E402
+from same_work import job, lengths_of  # noqa: E402
 
 
 class Turns:
@@ -55,7 +55,7 @@ def main() -> int:
             from theirs import run
         else:
             from ours import run
-        run(spec, arm.settings, forced_lengths(spec), Path(folder), Turns())
+        run(spec, arm.settings, lengths_of(shape), Path(folder), Turns())
     return 0
 
 

@@ -23,7 +23,7 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1] / "src")]
 
 import arms as table  # noqa: E402
 from arms import Arm  # noqa: E402
-from same_work import SHAPES, forced_lengths, job  # noqa: E402
+from same_work import SHAPES, SIZES, lengths_of  # noqa: E402
 
 from steptune.stats.ratio import ratio_interval  # noqa: E402
 from steptune.store.files import replace  # noqa: E402
@@ -74,6 +74,12 @@ class Process:
         line = self.child.stdout.readline()
         assert line.startswith(word), f"{self.arm.name}: said {line!r} instead of {word!r}"
         return json.loads(line.removeprefix(word))
+
+
+def fitting(shape: str, candidates: tuple[Arm, ...]) -> tuple[Arm, ...]:
+    """Return TRL's candidates whose micro-batch divides the step's rollouts."""
+    rows = SIZES[shape].prompts * SIZES[shape].group_size
+    return tuple(arm for arm in candidates if rows % arm.settings["per_device_train_batch_size"] == 0)
 
 
 def fastest(shape: str, candidates: tuple[Arm, ...], trials: dict[str, float]) -> Arm:
@@ -130,13 +136,13 @@ def main() -> int:
         arms = {
             "TRL default": table.TRL_DEFAULT,
             "TRL as advised": table.TRL_ADVISED,
-            "TRL tuned": fastest(options.shape, trl, trials),
+            "TRL tuned": fastest(options.shape, fitting(options.shape, trl), trials),
             "ours": fastest(options.shape, table.OUR_CANDIDATES, trials),
             "ours overlapped": fastest(options.shape, table.OVERLAPPED_CANDIDATES, trials),
         }
         levers = table.lever_arms(arms["ours"])
         means = measure(options.shape, arms | levers, rounds)
-    lengths = forced_lengths(job(options.shape))
+    lengths = lengths_of(options.shape)
     result = {
         "what": "wall seconds per GRPO step: same shape, prompts, forced lengths and AdamW, 2 cores, paired blocks",
         "shape": SHAPES[options.shape].model_dump(mode="json"),

@@ -115,7 +115,9 @@ def llama_like(spec: JobSpec) -> Any:
 
     shape = spec.model
     common: dict[str, Any] = {
-        "vocab_size": TOKENIZER.vocab_size,
+        "vocab_size": max(TOKENIZER.vocab_size, shape.padded_vocab or 0),
+        "rms_norm_eps": shape.norm_eps,
+        "rope_parameters": {"rope_type": "default", "rope_theta": shape.rope_theta},
         "hidden_size": shape.d_model,
         "num_hidden_layers": shape.num_layers,
         "num_attention_heads": shape.num_heads,

@@ -49,6 +49,8 @@ class DecoderModel(Record):
     norm_eps: PositiveFloat = 1e-6
     tie_embeddings: bool = True
     """Whether the output head is the input embedding."""
+    padded_vocab: PositiveInt | None = None
+    """Rows of the embedding; None is the tokenizer's size. More rows cost what a large vocabulary costs."""
     attention_gate: bool = False
     """A sigmoid gate on the attention's output, as wide as it, from the layer's input (Qwen3.5)."""
     rotary_frac: Fraction = 1.0

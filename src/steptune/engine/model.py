@@ -59,10 +59,11 @@ class Transformer(nn.Module):
     def __init__(self, spec: ModelSpec, vocab_size: int) -> None:
         super().__init__()
         self.spec = spec
-        self.embed = nn.Embedding(vocab_size, spec.d_model)
+        num_rows = max(vocab_size, spec.padded_vocab or 0)
+        self.embed = nn.Embedding(num_rows, spec.d_model)
         self.blocks = nn.ModuleList([Block(spec, i) for i in range(spec.num_layers)])
         self.norm = RMSNorm(spec.d_model, spec.norm_eps)
-        self.head = None if spec.tie_embeddings else nn.Linear(spec.d_model, vocab_size, bias=False)
+        self.head = None if spec.tie_embeddings else nn.Linear(spec.d_model, num_rows, bias=False)
 
     def hidden(
         self, tokens_N: Tensor, positions_N: Tensor, context: Context, *, recompute: bool | OffloadStep = False
