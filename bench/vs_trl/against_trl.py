@@ -1,6 +1,6 @@
 """Ours against TRL 1.16 on the same model, prompts, forced lengths and optimizer, on the same two cores.
 
-`.venv-peers/bin/python bench/vs_trl/compare.py [--shape dense] [--quick]` (the environment of `make test-peers`)
+`.venv-peers/bin/python bench/vs_trl/against_trl.py [--shape dense] [--quick]` (the environment of `make test-peers`)
 writes `bench/results/vs_trl_SHAPE.json`. Arms run in processes of their own and take turns in blocks; a block's first
 step is warm-up. First every candidate of *TRL tuned*, *ours* and *ours overlapped* runs one block and the fastest of
 each is kept; then the five arms are measured. Targets (dense): 1.5 and 2.2 times TRL tuned.

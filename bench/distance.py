@@ -1,6 +1,6 @@
 """How far from the machine? Training over the peak matmul rate, decoding over what the memory can deliver.
 
-`python bench/ceilings.py [--quick]` writes `bench/results/ceilings.json` in about two minutes. Both ceilings are
+`python bench/distance.py [--quick]` writes `bench/results/distance.json` in about two minutes. Both ceilings are
 measured in the same run, between the models' blocks: the best float32 matmul rate of several sizes, and the rate at
 which a matrix-vector product streams as many bytes as the model's weights have (they may fit in a cache, and then the
 cache is the ceiling). Surprise: for models this small neither ceiling binds in decoding, the per-operator overhead
@@ -224,7 +224,7 @@ def main() -> int:
     }
     print(json.dumps(result, indent=2))
     if not options.quick:
-        replace(HERE / "results" / "ceilings.json", json.dumps(result, indent=2) + "\n")
+        replace(HERE / "results" / "distance.json", json.dumps(result, indent=2) + "\n")
     return 0
 
 
