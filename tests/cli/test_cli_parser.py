@@ -16,7 +16,7 @@ FLAGS = {
     "tune": ["--advise-only", "--help", "--resume", "--runs", "--set", "job"],
     "forecast": ["--help", "--json", "--runs", "--set", "target"],
     "report": ["--help", "--json", "--verify", "run"],
-    "train": ["--help", "--runs", "--set", "--steps", "job"],
+    "train": ["--help", "--runs", "--save-every", "--set", "--steps", "--validate-every", "job"],
     "doctor": ["--help"],
 }
 """What users have in their scripts. A flag may be added here; none is removed or renamed without a reason to them."""

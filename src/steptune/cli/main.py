@@ -195,6 +195,12 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
 def _add_train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", help="job file (TOML)")
     parser.add_argument("--steps", type=int, default=50, help="RL steps (default: 50)")
+    parser.add_argument(
+        "--validate-every", type=int, default=25, metavar="N", help="RL steps between validations (default: 25)"
+    )
+    parser.add_argument(
+        "--save-every", type=int, metavar="N", help="RL steps between checkpoints (default: one at the end)"
+    )
     _add_common(parser)
     parser.epilog = f"exit codes: 0 trained, {RUN_CODES}"
 

@@ -3,15 +3,26 @@
 import argparse
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from steptune.cli.report_files import write_report
 from steptune.cli.streams import print_line
+from steptune.cli.training_run import TRAINING
+from steptune.core.errors import StoreError, explain
+from steptune.core.training import Training
 from steptune.report.json import render_json
 from steptune.report.load import load_report
+from steptune.report.training_html import training_html
+from steptune.report.training_text import training_text
+from steptune.store.files import replace
 from steptune.store.run_folder import RunFolder
 
 
 def run(args: argparse.Namespace) -> int:
     """Write and print the report; with ``--verify`` check it first (exit 3 on a mismatch)."""
+    training = Path(args.run) / TRAINING
+    if training.is_file() and not args.verify:
+        return _of_training(training, as_json=args.json)
     folder = RunFolder.open(Path(args.run))
     if args.verify:
         from steptune.cli.frameworks import framework_of
@@ -26,4 +37,18 @@ def run(args: argparse.Namespace) -> int:
         print_line("verify: the hash chain is whole; every forecast and decision was recomputed and agrees")
         return 0
     print_line(render_json(load_report(folder.path)) if args.json else write_report(folder.path))
+    return 0
+
+
+def _of_training(path: Path, *, as_json: bool) -> int:
+    """Write the report of a training run again and print it."""
+    try:
+        training = Training.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        what, hint = f"`{path}` was edited or is from another version", "train again"
+        raise StoreError(
+            explain(what, got=f"{error.error_count()} bad fields", allowed="the record as it was written", hint=hint)
+        ) from error
+    replace(path.parent / "report.html", training_html(training))
+    print_line(training.model_dump_json(indent=2) if as_json else training_text(training).rstrip("\n"))
     return 0

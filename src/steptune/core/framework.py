@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from steptune.core.job import JobSpec
 from steptune.core.knob import KnobSpec, KnobValue, Settings
@@ -87,6 +87,15 @@ class Session(Protocol):
 
     def close(self) -> None:
         """Stop every process of the run, by id."""
+        ...
+
+
+@runtime_checkable
+class SavesModels(Protocol):
+    """A session that can write its weights for others to use; not every framework's can."""
+
+    def save_model(self, folder: Path) -> str | None:
+        """Write ``folder`` in Hugging Face's format, whole or not at all; return why that cannot be, or None."""
         ...
 
 

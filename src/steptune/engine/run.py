@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, final
 
 import torch
 
+from steptune.core.errors import ModelError
 from steptune.core.profile import SampledLengths
 from steptune.core.trial import EvalResult, Observation
 from steptune.engine.evaluate import evaluate
@@ -54,6 +55,17 @@ class Run:
     def lengths(self) -> SampledLengths:
         """Lengths of every rollout so far."""
         return self.loop.lengths()
+
+    def save_model(self, folder: Path) -> str | None:
+        """Write the trainer's weights as a folder that transformers loads; return why there is none, or None."""
+        from steptune.engine.hf.checkpoint import write_checkpoint  # needs `safetensors`, which training does not
+
+        self.loop.settle()
+        try:
+            write_checkpoint(folder, self.job.model, self.loop.model.state_dict())
+        except ModelError as error:
+            return str(error)
+        return None
 
     def close(self) -> None:
         """Stop the worker."""

@@ -6,6 +6,7 @@ Orders come as JSON lines on stdin, answers go as JSON lines to the stdout this 
     {"order": "steps", "num_steps": 4, "rehearse_s": 0}  ->  {"answer": "steps", "observations": [...]}
     {"order": "evaluate"}                                ->  {"answer": "evaluate", "result": {...}}
     {"order": "lengths"}                                 ->  {"answer": "lengths", "lengths": {...}}
+    {"order": "save", "folder": "..."}                   ->  {"answer": "save", "refused": null or why not}
     end of input                                         ->  the process leaves
 
 An error is answered with {"answer": "error", ...} and ends the process.
@@ -54,7 +55,14 @@ class OtherOrder(Record):
     order: Literal["evaluate", "lengths"]
 
 
-ORDERS: TypeAdapter[StepsOrder | OtherOrder] = TypeAdapter(StepsOrder | OtherOrder)
+class SaveOrder(Record):
+    """Write the current weights as a folder that transformers loads."""
+
+    order: Literal["save"] = "save"
+    folder: str
+
+
+ORDERS: TypeAdapter[StepsOrder | SaveOrder | OtherOrder] = TypeAdapter(StepsOrder | SaveOrder | OtherOrder)
 
 
 def main() -> int:
@@ -87,6 +95,8 @@ def _serve(run: RunFile, folder: Path, replies: IO[str]) -> None:
                 made = [engine_run.step() for _ in range(order.num_steps)]
                 engine_run.settle()
                 _say(replies, answer="steps", observations=[o.model_dump(mode="json") for o in made])
+            elif isinstance(order, SaveOrder):
+                _say(replies, answer="save", refused=engine_run.save_model(Path(order.folder)))
             elif order.order == "evaluate":
                 _say(replies, answer="evaluate", result=engine_run.evaluate().model_dump(mode="json"))
             else:

@@ -54,6 +54,14 @@ def test_live_runs_of_the_embedded_framework_keep_the_contract(
     check(Subject(framework=framework, job=JOB, folder=tmp_path))
 
 
+def test_a_run_saves_its_weights_as_a_folder_and_goes_on(session: EngineSession, tmp_path: Path) -> None:
+    session.run_steps(1)
+    assert session.save_model(tmp_path / "models" / "step-1") is None
+    names = sorted(path.name for path in (tmp_path / "models" / "step-1").iterdir())
+    assert names == ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"]
+    assert session.run_steps(1)[0].step == 1
+
+
 def test_a_killed_run_says_so_and_can_be_closed(session: EngineSession) -> None:
     session.run_steps(1)
     os.kill(session.process.pid, signal.SIGKILL)

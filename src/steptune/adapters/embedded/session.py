@@ -73,6 +73,10 @@ class EngineSession:
         """Lengths of every rollout so far."""
         return SampledLengths.model_validate(self._ask({"order": "lengths"}, START_TIMEOUT_S)["lengths"])
 
+    def save_model(self, folder: Path) -> str | None:
+        """Write the current weights; see `core.framework.SavesModels`."""
+        return self._ask({"order": "save", "folder": str(folder.absolute())}, START_TIMEOUT_S)["refused"]
+
     def close(self) -> None:
         """Close the order pipe; a run that does not leave is killed by its id."""
         for pipe in (self.process.stdin, self.process.stdout):

@@ -1,0 +1,113 @@
+"""One plain training run: its steps cut where it validates, saves or says something; its report kept up to date.
+
+::
+
+    validate -> steps -> say -> steps -> validate, save -> ... -> validate, save
+
+The files in the run's folder are replaced at every such point, so a run that dies leaves the curve up to there.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from steptune.core.framework import SavesModels, Session
+from steptune.core.training import SavedModel, TrainedStep, Training
+from steptune.core.trial import EvalResult, Observation
+from steptune.report.training_html import training_html
+from steptune.report.training_text import training_text
+from steptune.store.files import replace
+
+TRAINING = "training.json"
+"""The record that report and curve are made of."""
+
+REPORT_EVERY = 5
+"""Steps between two lines of output."""
+
+NO_MODELS = "this framework saves no models"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainingPlan:
+    """How long, and what in between: ``TrainingPlan(num_steps=50, validate_every=25, save_every=None)``."""
+
+    num_steps: int
+    validate_every: int
+    """Steps between two validations; there is one before the first step and one after the last, too."""
+    save_every: int | None
+    """Steps between two checkpoints; None keeps the last only."""
+
+    def stops(self, start: int) -> list[int]:
+        """Return every number of steps after ``start`` at which something is due, the last step included."""
+        every = [REPORT_EVERY, self.validate_every, *([self.save_every] if self.save_every else [])]
+        ends = {at for n in every for at in range(n, self.num_steps, n)} | {self.num_steps}
+        return sorted(at for at in ends if at > start)
+
+    def is_validated(self, at: int) -> bool:
+        """Return whether accuracy is measured after ``at`` steps."""
+        return at == self.num_steps or at % self.validate_every == 0
+
+    def is_saved(self, at: int) -> bool:
+        """Return whether a checkpoint is written after ``at`` steps."""
+        return at == self.num_steps or (self.save_every is not None and at % self.save_every == 0)
+
+
+@final
+class TrainingRun:
+    """Drives a session and keeps the record."""
+
+    def __init__(self, session: Session, training: Training, folder: Path, say: Callable[[str], None]) -> None:
+        """``training`` is what is known already: nothing but the name, or what a killed run left."""
+        self.session, self.training, self.folder, self.say = session, training, folder, say
+        self.kind_of_start = "start" if training.steps else "SFT start"
+
+    def run(self, plan: TrainingPlan) -> Training:
+        """Train to the end of ``plan`` and return the record."""
+        done = len(self.training.steps)
+        if not self.training.evaluations:
+            start = self._validate()
+            self.say(
+                f"train: held-out accuracy of the {self.kind_of_start} {start.accuracy:.3f} "
+                f"({start.num_problems} problems)"
+            )
+        for at in plan.stops(done):
+            steps = self.session.run_steps(at - done)
+            self._keep(steps=(*self.training.steps, *map(_kept, steps)))
+            self.say(_line(steps))
+            done = at
+            if plan.is_validated(at):
+                self.say(f"train: held-out accuracy after {at} steps {self._validate().accuracy:.3f}")
+            if plan.is_saved(at):
+                self._save(at)
+        return self.training
+
+    def _validate(self) -> EvalResult:
+        found = self.session.evaluate()
+        self._keep(evaluations=(*self.training.evaluations, found))
+        return found
+
+    def _save(self, at: int) -> None:
+        path, refused = f"checkpoints/step-{at:06d}", NO_MODELS
+        if isinstance(self.session, SavesModels):
+            refused = self.session.save_model(self.folder / path)
+        self._keep(models=(*self.training.models, SavedModel(step=at, path=path, refused=refused)))
+        self.say(f"train: checkpoint {path}" if refused is None else f"train: no checkpoint: {refused}")
+
+    def _keep(self, **more: object) -> None:
+        self.training = self.training.model_copy(update=more)
+        replace(self.folder / TRAINING, self.training.model_dump_json() + "\n")
+        replace(self.folder / "report.html", training_html(self.training))
+        replace(self.folder / "report.txt", training_text(self.training))
+
+
+def _kept(step: Observation) -> TrainedStep:
+    return TrainedStep(step=step.step, step_time_s=step.step_time_s, reward_mean=step.reward_mean, entropy=step.entropy)
+
+
+def _line(steps: list[Observation]) -> str:
+    last = steps[-1]
+    seconds = sum(step.step_time_s for step in steps) / len(steps)
+    rewards = [step.reward_mean for step in steps if step.reward_mean is not None]
+    reward = f"{sum(rewards) / len(rewards):.3f}" if rewards else "unknown"
+    return f"train: step {last.step + 1}: {seconds:.3f} s per step, reward {reward}, entropy {last.entropy}"

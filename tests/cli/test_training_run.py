@@ -1,0 +1,90 @@
+"""`steptune train`: validation before, between and after, the report beside it, checkpoints where they can be."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from steptune.cli.main import main
+from steptune.cli.training_run import TrainingPlan, TrainingRun
+from steptune.core.framework import LaunchSpec
+from steptune.core.job import JobSpec
+from steptune.core.training import Training
+from steptune.testing.fake_framework import FakeFramework
+
+Job = Callable[[str], str]
+
+
+def test_something_is_due_at_every_multiple_and_at_the_end() -> None:
+    plan = TrainingPlan(num_steps=12, validate_every=4, save_every=6)
+    assert plan.stops(0) == [4, 5, 6, 8, 10, 12]
+    assert plan.stops(6) == [8, 10, 12]
+    assert [at for at in plan.stops(0) if plan.is_validated(at)] == [4, 8, 12]
+    assert [at for at in plan.stops(0) if plan.is_saved(at)] == [6, 12]
+    assert TrainingPlan(num_steps=3, validate_every=25, save_every=None).stops(0) == [3]
+
+
+class SavingSession:
+    """The fake's session, with models: the first can be saved, the second cannot."""
+
+    def __init__(self, folder: Path) -> None:
+        job = JobSpec(name="tiny", framework="fake")
+        framework = FakeFramework()
+        settings = {lever.knob: lever.value for lever in framework.baseline(job, "default")}
+        inner = framework.launch(job, LaunchSpec(settings=settings, seed=1), folder)
+        self.run_steps, self.evaluate, self.lengths, self.close = (
+            inner.run_steps,
+            inner.evaluate,
+            inner.lengths,
+            inner.close,
+        )
+        self.saved: list[Path] = []
+
+    def save_model(self, folder: Path) -> str | None:
+        self.saved.append(folder)
+        return None if len(self.saved) == 1 else "the disk said no"
+
+
+def test_the_curve_the_steps_and_the_checkpoints_are_kept(tmp_path: Path) -> None:
+    session, said = SavingSession(tmp_path), list[str]()
+    run = TrainingRun(session, Training(job_name="tiny"), tmp_path, said.append)
+    training = run.run(TrainingPlan(num_steps=12, validate_every=4, save_every=6))
+    assert [held.step for held in training.evaluations] == [0, 4, 8, 12]
+    assert [step.step for step in training.steps] == list(range(12))
+    assert session.saved == [tmp_path / "checkpoints/step-000006", tmp_path / "checkpoints/step-000012"]
+    assert [model.refused for model in training.models] == [None, "the disk said no"]
+    assert Training.model_validate_json((tmp_path / "training.json").read_bytes()) == training
+    assert "train: no checkpoint: the disk said no" in said
+
+
+def test_a_record_that_was_begun_is_gone_on_with(tmp_path: Path) -> None:
+    plan = TrainingPlan(num_steps=4, validate_every=4, save_every=None)
+    first = TrainingRun(SavingSession(tmp_path), Training(job_name="tiny"), tmp_path, lambda _: None).run(plan)
+    longer = TrainingPlan(num_steps=6, validate_every=4, save_every=None)
+    again = TrainingRun(SavingSession(tmp_path), first, tmp_path, lambda _: None).run(longer)
+    assert len(again.steps) == 6
+    assert again.evaluations[:2] == first.evaluations
+    assert len(again.evaluations) == 3
+
+
+def test_train_leaves_a_report_that_can_be_printed_again(job_file: Job, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", job_file(""), "--steps", "12", "--validate-every", "5"]) == 0
+    (folder,) = Path("runs").glob("tiny-train-*")
+    assert "Held-out accuracy (measured)" in (folder / "report.html").read_text()
+    assert "no checkpoint: this framework saves no models" in capsys.readouterr().err
+    (folder / "report.html").unlink()
+    assert main(["report", str(folder)]) == 0
+    out = capsys.readouterr().out
+    assert out.rstrip("\n") == (folder / "report.txt").read_text().rstrip("\n")
+    assert (folder / "report.html").exists()
+    assert main(["report", str(folder), "--json"]) == 0
+    assert '"job_name": "tiny"' in capsys.readouterr().out
+    (folder / "training.json").write_text("{}")
+    assert main(["report", str(folder)]) == 1
+    assert "was edited or is from another version" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--validate-every", "--save-every"])
+def test_an_interval_must_be_positive(option: str, job_file: Job, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", job_file(""), option, "0"]) == 2
+    assert f"`{option}` must be positive" in capsys.readouterr().err
