@@ -216,6 +216,17 @@ def test_weights_that_are_not_finite_are_told_from_a_batch_that_is_not() -> None
         train(trainer)
 
 
+def test_a_correction_does_not_hide_logprobs_that_are_not_finite() -> None:
+    batch = scored_batch()
+    batch.rollout.logprobs_BT[4, 0] = torch.nan
+    with pytest.raises(TrialError, match="not finite, so no correction"):
+        train(small_trainer(knobs=EngineKnobs(correction="tis")), batch)
+    padding = with_logprobs(
+        scored_batch(), scored_batch().rollout.logprobs_BT.masked_fill(~batch.rollout.mask_BT, torch.nan)
+    )
+    train(small_trainer(knobs=EngineKnobs(correction="tis")), padding)
+
+
 @pytest.mark.parametrize("kind", ["band", "sequence_tis", "sequence_mis"])
 def test_a_correction_of_rows_does_not_depend_on_layout_or_micro_batch(kind: CorrectionKind) -> None:
     bounds = Correction(kind=kind, cap=1.5, floor=0.7)

@@ -90,6 +90,10 @@ def test_a_sentence_says_what_got_allowed_and_hint(scratch: Path) -> None:
         ("[algorithm]\nnum_updates = 33", ["`algorithm.num_updates`", "33 updates of 32 prompts", "1 to 32"]),
         ("[algorithm]\noverlong_buffer_len = 40", ["`algorithm.overlong_buffer_len`", "shorter than", "0 to 39"]),
         ("[algorithm]\ndual_clip = 0.9", ["`algorithm.dual_clip`", "more than 1"]),
+        (
+            '[algorithm.correction]\nkind = "band"\ncap = 0.5',
+            ["`algorithm.correction.floor`", "got 0.5 and 0.5", "IcePop"],
+        ),
     ],
 )
 def test_every_mistake_names_its_key_and_the_way_out(scratch: Path, text: str, words: list[str]) -> None:

@@ -168,10 +168,13 @@ class Trainer:
         ``weights_version`` is the version of the weights before the first of these updates.
 
         Raises:
-            TrialError: a gradient is not finite; that update is not applied.
+            TrialError: a gradient is not finite, and that update is not applied; or log-probs of the rollout are not,
+                which a correction would take for tokens to leave out.
         """
         batch, algorithm = prepared.scored, self.algorithm
         rollout = batch.rollout
+        if self.knobs.correction != "none":
+            _check_finite(rollout)
         with recorder.span(Role.TRAINER, "train/plan"):
             plan = self._plan(rollout, token_budget=self.knobs.micro_batch_tokens, num_updates=algorithm.num_updates)
             joined = join_rows(rollout, self.pad_id)
@@ -319,6 +322,19 @@ class Trainer:
         self.optimizer.step()
         self.optimizer.zero_grad()
         return norm
+
+
+def _check_finite(rollout: RolloutBatch) -> None:
+    broken = int((~rollout.logprobs_BT.isfinite() & rollout.mask_BT).sum())
+    if broken:
+        raise TrialError(
+            explain(
+                "log-probs that the rollout recorded are not finite, so no correction can be made of them",
+                got=f"{broken} of {int(rollout.lengths_B.sum())} tokens",
+                allowed="finite log-probs",
+                hint="the rollout's weights or its number format are broken; look at its mismatch with the trainer",
+            )
+        )
 
 
 def _what_is_not_finite(model: Transformer) -> str:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from steptune.core.job import AlgorithmSpec, JobSpec
+from steptune.core.job import AlgorithmSpec, Correction, JobSpec
 from steptune.core.model import DecoderModel, ExpertFields, ModelSpec
 from steptune.store.job_mistakes import Mistake
 
@@ -16,7 +16,7 @@ EXPERT_ALIGNMENT = 8
 
 def impossible(job: JobSpec) -> list[Mistake]:
     """Return every combination in ``job`` that cannot run."""
-    return [*_name(job.name), *_model(job.model), *_algorithm(job.algorithm)]
+    return [*_name(job.name), *_model(job.model), *_algorithm(job.algorithm), *_correction(job.algorithm.correction)]
 
 
 def _name(name: str) -> Iterator[Mistake]:
@@ -124,6 +124,18 @@ def _algorithm(algorithm: AlgorithmSpec) -> Iterator[Mistake]:
             got=algorithm.dual_clip,
             allowed="more than 1, or left out",
             hint="the usual value is 3.0",
+        )
+
+
+def _correction(correction: Correction) -> Iterator[Mistake]:
+    if correction.kind == "band" and correction.floor >= correction.cap:
+        yield Mistake.of(
+            "algorithm.correction.floor",
+            "algorithm.correction.cap",
+            what="{key} in {where} must be below `algorithm.correction.cap`, or every token is left out",
+            got=f"{correction.floor} and {correction.cap}",
+            allowed=f"0 to less than {correction.cap}",
+            hint="IcePop keeps 0.5 to 5",
         )
 
 
