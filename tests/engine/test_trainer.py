@@ -236,6 +236,14 @@ def test_a_correction_of_rows_does_not_depend_on_layout_or_micro_batch(kind: Cor
         assert relative(raw_gradient(knobs, correction=bounds), whole) < EQUAL
 
 
+def test_a_band_has_the_job_s_two_ends() -> None:
+    def gradient(floor: float, cap: float) -> torch.Tensor:
+        return raw_gradient(EngineKnobs(correction="band"), correction=Correction(kind="band", cap=cap, floor=floor))
+
+    assert relative(gradient(0.7, 1.5), gradient(0.0, 1.5)) > 0.01
+    assert relative(gradient(0.7, 1.5), gradient(0.7, 9.0)) > 0.01
+
+
 def test_every_kl_form_is_another_gradient() -> None:
     forms = ("k1", "k2", "k3", "abs")
     found = [raw_gradient(EngineKnobs(), reference=small_model(seed=8), kl_coef=0.5, kl_form=form) for form in forms]

@@ -209,6 +209,11 @@ def test_dr_grpo_is_one_setting_and_keeps_what_the_user_wrote(scratch: Path) -> 
     assert (own.loss_aggregation, own.scale_advantage) == (algorithm.loss_aggregation, "batch")
 
 
+def test_a_cap_below_the_floor_is_fine_where_no_floor_is_read(scratch: Path) -> None:
+    job = load(scratch, '[algorithm.correction]\nkind = "tis"\ncap = 0.4')
+    assert job.algorithm.correction.floor > job.algorithm.correction.cap
+
+
 def test_the_overlong_buffer_follows_an_overridden_length(scratch: Path) -> None:
     algorithm = load(scratch, '[algorithm]\nkind = "dapo"', "algorithm.max_completion_len=100").algorithm
     assert algorithm.overlong_buffer_len == 20

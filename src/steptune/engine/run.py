@@ -58,13 +58,13 @@ class Run:
 
     def save_model(self, folder: Path) -> str | None:
         """Write the trainer's weights as a folder that transformers loads; return why there is none, or None."""
-        from steptune.engine.hf.checkpoint import write_checkpoint  # needs `safetensors`, which training does not
-
         self.loop.settle()
         try:
+            from steptune.engine.hf.checkpoint import write_checkpoint  # needs `safetensors`, which training does not
+
             write_checkpoint(folder, self.job.model, self.loop.model.state_dict())
-        except ModelError as error:
-            return str(error)
+        except (ModelError, ImportError, OSError) as error:
+            return f"{type(error).__name__}: {error}"  # the run goes on without it
         return None
 
     def close(self) -> None:

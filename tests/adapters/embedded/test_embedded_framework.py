@@ -59,6 +59,8 @@ def test_a_run_saves_its_weights_as_a_folder_and_goes_on(session: EngineSession,
     assert session.save_model(tmp_path / "models" / "step-1") is None
     names = sorted(path.name for path in (tmp_path / "models" / "step-1").iterdir())
     assert names == ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"]
+    (tmp_path / "a_file").touch()
+    assert "NotADirectoryError" in (session.save_model(tmp_path / "a_file" / "step-1") or "")
     assert session.run_steps(1)[0].step == 1
 
 
