@@ -10,13 +10,16 @@ from diagnosis_records import config_only, full, nothing, trainer_profile
 from hypothesis import given
 from hypothesis import strategies as st
 from test_report_html import parsed
+from training_records import RUN
 
 from steptune.core.finding import FindingKind
 from steptune.core.profile import SampledLengths, SummaryLengths
+from steptune.core.training import Training
 from steptune.report.comparison_html import comparison_html
 from steptune.report.diagnosis_html import diagnosis_html
 from steptune.report.pictures import ceilings, lengths
 from steptune.report.svg.trend import draw_trend, trend_text
+from steptune.report.training_html import training_html
 
 PAGES: dict[str, Callable[[], str]] = {
     "full": lambda: diagnosis_html(full()),
@@ -26,6 +29,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "less_work": lambda: comparison_html(less_work(), "a", "b"),
     "faster": lambda: comparison_html(faster()),
     "empty": lambda: comparison_html(empty()),
+    "training": lambda: training_html(RUN),
+    "training, not begun": lambda: training_html(Training(job_name="j")),
 }
 
 

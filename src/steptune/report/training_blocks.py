@@ -2,7 +2,7 @@
 
 from steptune.core.training import Training
 from steptune.report.blocks import Table, Text
-from steptune.report.cells import number, numbers
+from steptune.report.cells import number, numbers, words
 from steptune.report.numbers import count_text, digits, measured
 
 
@@ -23,7 +23,7 @@ def validation_table(training: Training) -> Table:
     """Return the curve in numbers."""
     rows = tuple(
         (
-            number(measured(held.step, "1")),
+            words(str(held.step)),
             number(measured(held.accuracy, "frac", n=held.num_problems)),
             number(measured(held.truncated_frac, "frac")),
             number(measured(held.completion_len_mean, "tokens")),
