@@ -34,6 +34,7 @@ def small_loop(
     forced: SampledLengths | None = None,
     capture_batches: int = 0,
     make_source: Callable[[LoopState], Source] | None = None,
+    checkpoint_every: int | None = None,
     **knobs: object,
 ) -> Loop:
     """A loop from random weights; close it."""
@@ -48,5 +49,6 @@ def small_loop(
         forced=forced,
         capture_batches=capture_batches,
         folder=folder,
+        checkpoint_every=checkpoint_every,
     )
     return Loop(spec, model, start, make_source)

@@ -159,8 +159,9 @@ def test_events_are_written_as_lines_of_json(tmp_path: Path) -> None:
     loop.step()
     loop.close()
     lines = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
-    assert {line["phase"] for line in lines} >= {"rollout", "rollout/decode", "reward", "train", "train/backward"}
-    assert all(line["end_s"] >= line["start_s"] for line in lines)
+    spans = [line for line in lines if line["event"] == "span"]
+    assert {line["phase"] for line in spans} >= {"rollout", "rollout/decode", "reward", "train", "train/backward"}
+    assert all(line["end_s"] >= line["start_s"] for line in spans)
 
 
 def test_batches_are_captured_for_the_replay(tmp_path: Path) -> None:
@@ -184,3 +185,13 @@ def test_a_pause_is_nobodys_waiting(tmp_path: Path) -> None:
     # the batch of the second step after the pause was ordered by the first
     assert step.wall_by_role_s["rollout"] < 0.5
     assert busy_and_wait_s(step, "rollout") == pytest.approx(step.wall_by_role_s["rollout"], abs=0.01)
+
+
+def test_rows_that_run_are_counted_as_they_drain(tmp_path: Path) -> None:
+    forced = SampledLengths(prompt=(5,) * 16, completion=(1,) * 8 + (4,) * 8, rollouts_per_step=16)
+    loop = small_loop(small_job(), tmp_path, forced=forced, compact_finished=True)
+    loop.step()
+    loop.close()
+    lines = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+    running = [line["value"] for line in lines if line["event"] == "count" and line["name"] == "rows_running"]
+    assert running == [16, 8]

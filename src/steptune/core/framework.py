@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
-from steptune.core.job import JobSpec
+from steptune.core.job import JobSpec, PositiveInt
 from steptune.core.knob import KnobSpec, KnobValue, Settings
 from steptune.core.profile import CostCurve, Lengths, SampledLengths
 from steptune.core.records import Record
@@ -34,6 +34,10 @@ class LaunchSpec(Record):
     """When given, every rollout stops at exactly these lengths: equal realised work in all arms."""
     capture_batches: int = 0
     """First N rollout batches saved for update-parity replay."""
+    checkpoint_every: PositiveInt | None = None
+    """Steps between two checkpoints in the run's folder; None saves none."""
+    resume: bool = False
+    """Go on from the newest whole checkpoint of the run's folder."""
     is_untimed: bool = False
     """Nobody reads its step times: it may run on one thread beside others (reward runs)."""
 

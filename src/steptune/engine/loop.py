@@ -18,12 +18,14 @@ from torch import Tensor
 from steptune.core.phase import Role
 from steptune.core.profile import SampledLengths
 from steptune.core.trial import Observation
+from steptune.engine.checkpoint_file import newest_whole, write_checkpoint
 from steptune.engine.events import Recorder, open_events
 from steptune.engine.model import Transformer
 from steptune.engine.observe import observation
 from steptune.engine.parity import save_batch
 from steptune.engine.process import peak_memory_bytes
 from steptune.engine.produce import PAD
+from steptune.engine.saved_run import pack, unpack
 from steptune.engine.scoring import score
 from steptune.engine.supply.ahead import Ahead
 from steptune.engine.supply.in_process import InProcess
@@ -37,6 +39,9 @@ __all__ = ["SOURCES", "Loop", "LoopSpec"]
 
 SOURCES: dict[str, Callable[[LoopState], Source]] = {"sync": InProcess, "one_step_off": OneStepOff, "async": Ahead}
 """Where rollouts come from under each `EngineKnobs.schedule`."""
+
+SAVED = "state"
+"""Folder of a run's states, inside the run's. `checkpoints` beside it holds models for others to load."""
 
 
 @final
@@ -83,12 +88,19 @@ class Loop:
 
         Raises:
             TrialError: a gradient is not finite (that update is not applied), or the worker died.
+            StoreError: a checkpoint could not be written.
         """
         clock = self.state.recorder.clock
         self.state.recorder.step = self.step_index
         start_s = clock()
         supply = self.source.next()
         scored, stats = self._work(supply, is_kept=True)
+        self.prompt_lengths += supply.produced.batch.prompts.lengths_B.tolist()
+        self.completion_lengths += supply.produced.batch.lengths_B.tolist()
+        every = self.state.spec.checkpoint_every
+        if every is not None and (self.step_index + 1) % every == 0:
+            with self.state.recorder.span(Role.TRAINER, "checkpoint"):
+                self._save()
         seconds = clock() - start_s
         return self._observe(supply, scored, stats, seconds)
 
@@ -124,6 +136,24 @@ class Loop:
         self.source.after_update(supply.produced.batch, is_kept=is_kept)
         return scored, stats
 
+    def resume(self) -> tuple[str, ...]:
+        """Go on from the folder's newest whole checkpoint, or from the start; return what was wrong with newer ones.
+
+        Raises:
+            StoreError: the checkpoint is of another run.
+        """
+        found = newest_whole(self.state.spec.folder / SAVED)
+        if found.path is not None:
+            lengths = unpack(found.payload, self.state, self.source)
+            self.prompt_lengths, self.completion_lengths = list(lengths[0]), list(lengths[1])
+        self.state.recorder.count("resumed_at_step", self.step_index)
+        return found.problems
+
+    def _save(self) -> None:
+        lengths = self.prompt_lengths, self.completion_lengths
+        payload = pack(self.state, self.source, steps_done=self.step_index + 1, lengths=lengths)
+        write_checkpoint(self.state.spec.folder / SAVED, self.step_index + 1, payload)
+
     def settle(self) -> None:
         """Let work in flight finish, so that a paused run uses no core."""
         self.source.settle()
@@ -142,9 +172,7 @@ class Loop:
         )
 
     def _observe(self, supply: Supply, scored: ScoredBatch, stats: TrainStats, seconds: float) -> Observation:
-        state, batch = self.state, supply.produced.batch
-        self.prompt_lengths += batch.prompts.lengths_B.tolist()
-        self.completion_lengths += batch.lengths_B.tolist()
+        state = self.state
         walls: dict[str, float] = dict.fromkeys(state.recorder.roles, seconds)
         if supply.remote_wall_s is not None:
             walls |= {Role.ROLLOUT: supply.remote_wall_s, Role.ENVIRONMENT: supply.remote_wall_s}

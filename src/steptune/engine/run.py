@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @final
 class Run:
-    """Loads the SFT start and steps from it."""
+    """Loads the SFT start, or the last checkpoint, and steps from it."""
 
     def __init__(self, run: "RunFile", folder: Path) -> None:
         self.job = run.job
@@ -31,9 +31,12 @@ class Run:
             forced=run.forced_lengths,
             capture_batches=run.capture_batches,
             folder=folder,
+            checkpoint_every=run.checkpoint_every,
         )
         start = torch.load(run.start_path, weights_only=True)
         self.loop = Loop(spec, model, start)
+        self.problems = self.loop.resume() if run.resume else ()
+        """What was wrong with checkpoints newer than the one the run goes on from."""
 
     def step(self) -> Observation:
         """Run one step."""

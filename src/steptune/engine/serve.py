@@ -20,7 +20,7 @@ from typing import IO, Literal
 
 from pydantic import TypeAdapter
 
-from steptune.core.job import JobSpec
+from steptune.core.job import JobSpec, PositiveInt
 from steptune.core.profile import SampledLengths
 from steptune.core.records import Record
 from steptune.engine.knobs import EngineKnobs
@@ -38,6 +38,10 @@ class RunFile(Record):
     start_path: str
     """File with the SFT start."""
     parent_pid: int
+    checkpoint_every: PositiveInt | None = None
+    """Steps between two checkpoints; None saves none."""
+    resume: bool = False
+    """Go on from the folder's newest whole checkpoint."""
 
 
 class StepsOrder(Record):
@@ -86,6 +90,8 @@ def _serve(run: RunFile, folder: Path, replies: IO[str]) -> None:
 
     engine_run = Run(run, folder)
     try:
+        for problem in engine_run.problems:
+            sys.stderr.write(problem + "\n")
         _say(replies, answer="ready")
         for line in sys.stdin:
             order = ORDERS.validate_json(line)

@@ -115,6 +115,8 @@ class EmbeddedFramework:
             capture_batches=spec.capture_batches,
             start_path=self.start(job),
             parent_pid=os.getpid(),
+            checkpoint_every=spec.checkpoint_every,
+            resume=spec.resume,
         )
         return EngineSession(run.model_dump_json(), out_dir, run_mark(out_dir))
 

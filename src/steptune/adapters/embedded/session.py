@@ -43,7 +43,7 @@ class EngineSession:
         run_file.write_text(run_json, encoding="utf-8")
         command = [sys.executable, "-m", "steptune.engine.serve", str(run_file), str(folder)]
         (folder / "command.txt").write_text(" ".join(command) + "\n", encoding="utf-8")
-        self.log = (folder / "stderr.txt").open("w", encoding="utf-8")
+        self.log = (folder / "stderr.txt").open("a", encoding="utf-8")
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

@@ -24,6 +24,8 @@ class LoopSpec:
     forced: SampledLengths | None
     capture_batches: int
     folder: Path
+    checkpoint_every: int | None = None
+    """Steps between two checkpoints; None saves none."""
 
 
 @final
