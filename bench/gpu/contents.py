@@ -41,13 +41,16 @@ CHECKS = (*NEEDS_CUDA[:2], *ANYWHERE, *NEEDS_CUDA[2:])
 
 FAMILIES = ("dense", "moe", "hybrid")
 
+STEP = ("attention_varlen_bf16", "tiled_head", "train_step_bf16", "offload_gradients")
+"""What every model's whole step stands on."""
+
 PARTS: dict[str, tuple[str, ...]] = {
     "ceilings": (),
     "metadata_layer": ("attention_runs_fp32", "attention_varlen_bf16"),
     "moe_layer": ("moe_dispatches",),
     "reload_layer": ("offload_gradients", "offload_host_sync_inside"),
-    "dense": ("model_dense", "rollout_dense", "train_step_bf16"),
-    "moe": ("model_moe", "rollout_moe", "train_step_bf16"),
-    "hybrid": ("model_hybrid", "rollout_hybrid", "train_step_bf16"),
+    "dense": ("model_dense", "rollout_dense", *STEP),
+    "moe": ("model_moe", "rollout_moe", "moe_dispatches", *STEP),
+    "hybrid": ("model_hybrid", "rollout_hybrid", "delta_rule", *STEP),
 }
 """What is measured, in this order, and the checks that a part must not fail: a wrong result has no speed."""

@@ -71,6 +71,18 @@ class Site:
         return torch.cuda.max_memory_allocated(self.device)
 
     @contextmanager
+    def on_another_stream(self) -> Generator[None]:
+        """Let everything be enqueued on a stream that is not the default one; a CPU has none."""
+        if not self.is_cuda:
+            yield
+            return
+        before, stream = torch.cuda.current_stream(self.device), torch.cuda.Stream(self.device)
+        stream.wait_stream(before)
+        with torch.cuda.stream(stream):
+            yield
+        before.wait_stream(stream)
+
+    @contextmanager
     def no_host_waits(self) -> Generator[None]:
         """Let every wait of the host for the device raise an error; on a CPU nothing waits."""
         if not self.is_cuda:

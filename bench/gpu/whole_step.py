@@ -72,8 +72,8 @@ class Subject:
     def __init__(self, site: Site, family: str) -> None:
         self.site, self.family = site, family
         self.spec, vocab = timed_spec(family, is_tiny=site.is_tiny), timed_vocab(is_tiny=site.is_tiny)
-        self.num_tokens = 6 if site.is_tiny else 64
-        picked = rows(2, 2, 8, 8) if site.is_tiny else rows(4, 8, 96, 160)
+        self.num_tokens = 3 if site.is_tiny else 64
+        picked = rows(1, 2, 6, 5) if site.is_tiny else rows(4, 8, 96, 160)
         self.batch = batch_of(picked, vocab)
         self.model: Transformer = timed_model(family, is_tiny=site.is_tiny, device=site.device)
         algorithm = AlgorithmSpec(group_size=2, max_completion_len=1024, lr=1e-6)

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from conftest import BENCH
 from gpu.acceptance import problems, read
+from gpu.contents import CHECKS, NEEDS_CUDA
 from gpu.record import GpuResult
 from gpu.show import shown
 
+BENCH = Path(__file__).parents[3] / "bench"
 RESULTS = BENCH / "results" / "gpu"
 Edit = Callable[[dict[str, Any]], object]
 
@@ -75,8 +76,6 @@ def test_a_malformed_file_is_refused_with_what_got_allowed_and_hint(good: GpuRes
 
 def as_cpu(fields: dict[str, Any]) -> None:
     """Skip what needs CUDA, as a CPU does, and say CUDA all the same."""
-    from gpu.contents import NEEDS_CUDA
-
     for check in fields["checks"]:
         if check["name"] in NEEDS_CUDA:
             check["outcome"] = "skip"
@@ -127,6 +126,7 @@ def test_every_committed_result_is_fine_and_the_guide_says_how_many_there_are() 
     guide = (BENCH.parent / "docs" / "guides" / "gpu.md").read_text()
     runs = "no run" if not files else f"{len(files)} run" + "s" * (len(files) > 1)
     assert f"**{runs} so far**" in guide  # with no file yet, this is what the test holds
+    assert f"First {len(CHECKS)} checks compare" in guide
 
 
 def map_problems(path: Path) -> list[str]:

@@ -5,22 +5,25 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from conftest import BENCH
-from gpu import checks_offload, contents, ratios
+from gpu import checks_attention, checks_offload, contents, ratios
 from gpu.acceptance import problems, read
 from gpu.checks import RUNNERS, run_check
+from gpu.checks_layers import expect_wait
 from gpu.compare import Finding, apart
 from gpu.links import WithoutWaits
 from gpu.record import Check, GpuResult
-from gpu.site import Site, UnavailableError
+from gpu.run import main
+from gpu.site import Site, UnavailableError, machine
 from gpu.turns import Budget, OverBudgetError, Share, interleaved
 from steptune.engine.offload.ops import Op, Point
 from steptune.engine.offload.schedule import Schedule
 
+BENCH = Path(__file__).parents[3] / "bench"
 SITE = Site(device=torch.device("cpu"), is_tiny=True)
 torch.set_num_threads(1)
 
@@ -72,15 +75,113 @@ def test_a_cpu_run_says_what_it_is_and_is_not_acceptable(
     assert any(line.startswith("tiny sizes measure nothing") for line in said)
 
 
-def test_without_a_cuda_device_the_script_says_so_and_does_nothing(tmp_path: Path) -> None:
-    if torch.cuda.is_available():
-        pytest.skip("there is one")
+def test_without_a_cuda_device_the_script_says_so_and_does_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     out = tmp_path / "out.json"
-    command = [sys.executable, str(BENCH / "gpu" / "run.py"), str(out)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 2
-    assert "sees no CUDA device" in done.stderr
+    assert main([str(out)]) == 2
+    assert "sees no CUDA device" in capsys.readouterr().err
     assert not out.exists()
+
+
+def test_without_torch_the_script_says_what_it_needs(tmp_path: Path) -> None:
+    fake = tmp_path / "python"
+    fake.write_text("#!/bin/sh\nexit 1\n")
+    fake.chmod(0o755)
+    environment = os.environ | {"PYTHON": str(fake)}
+    command = ["bash", str(BENCH / "gpu_check.sh")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=60)
+    assert done.returncode == 2
+    assert "lacks torch, safetensors or pydantic" in done.stderr
+
+
+class Cuda:
+    """What the script asks of `torch.cuda`, answered from memory."""
+
+    def __init__(self) -> None:
+        self.mode, self.modes, self.now_ms = 0, list[object](), 0.0
+        cuda = self
+
+        class Event:
+            def __init__(self, *, enable_timing: bool) -> None:
+                assert enable_timing
+                self.at_ms: float | None = None
+
+            def record(self) -> None:
+                self.at_ms = cuda.now_ms
+
+            def synchronize(self) -> None:
+                assert self.at_ms is not None
+
+            def elapsed_time(self, end: "Event") -> float:
+                assert self.at_ms is not None
+                assert end.at_ms is not None
+                return end.at_ms - self.at_ms
+
+        self.Event = Event
+
+    def patch(self, monkeypatch: pytest.MonkeyPatch) -> Site:
+        """Stand in for the device."""
+        properties = SimpleNamespace(name="Some Accelerator", total_memory=24 * 2**30, major=8, minor=9)
+        answers = {
+            "Event": self.Event,
+            "synchronize": lambda _device: None,
+            "get_device_capability": lambda _device: (8, 9),
+            "get_device_properties": lambda _device: properties,
+            "reset_peak_memory_stats": lambda _device: None,
+            "max_memory_allocated": lambda _device: 5 * 2**30,
+            "get_sync_debug_mode": lambda: self.mode,
+            "set_sync_debug_mode": self.modes.append,
+        }
+        for name, answer in answers.items():
+            monkeypatch.setattr(torch.cuda, name, answer)
+        return Site(device=torch.device("cuda", 0), is_tiny=False)
+
+
+def test_on_cuda_times_are_between_events_and_memory_is_the_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda = Cuda()
+    site = cuda.patch(monkeypatch)
+
+    def work() -> None:
+        cuda.now_ms += 250.0
+
+    assert site.seconds(work) == 0.25
+    assert site.peak_bytes(work) == 5 * 2**30
+    found = machine(site.device)
+    assert (found.device_kind, found.device_name, found.capability) == ("cuda", "Some Accelerator", "8.9")
+
+
+def test_on_cuda_a_wait_of_the_host_is_an_error_inside_and_never_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda = Cuda()
+    site = cuda.patch(monkeypatch)
+    with pytest.raises(RuntimeError, match="synchronizing"), site.no_host_waits():
+        raise RuntimeError("called a synchronizing CUDA operation")
+    assert cuda.modes == ["error", 0]
+    with pytest.raises(AssertionError, match="did not see a wait"):
+        expect_wait(site, lambda: None)
+
+
+@pytest.mark.parametrize(("capability", "outcome"), [((8, 9), "skip"), ((9, 0), "fail")])
+def test_a_grouped_product_that_waits_is_excused_only_where_torch_has_no_kernel(
+    capability: tuple[int, int], outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wait() -> object:
+        raise RuntimeError("called a synchronizing CUDA operation")
+
+    monkeypatch.setattr(Site, "is_cuda", True)
+    monkeypatch.setattr(Site, "capability", capability)
+    monkeypatch.setattr(Site, "no_host_waits", lambda _self: wait())
+    monkeypatch.setattr(Site, "synchronize", lambda _self: None)
+    check = run_check("moe_no_host_sync", RUNNERS["moe_no_host_sync"], SITE)
+    assert check.outcome == outcome
+
+
+def test_a_kernel_that_is_not_chosen_is_no_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Site, "is_cuda", True)
+    monkeypatch.setattr(Site, "capability", (9, 0))
+    with pytest.raises(AssertionError, match="called 0 times, not once"):
+        checks_attention.varlen_bf16(SITE)
 
 
 def test_every_named_check_has_a_runner_and_every_part_a_guard_that_exists() -> None:
