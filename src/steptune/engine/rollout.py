@@ -104,6 +104,8 @@ class RolloutEngine:
         version_BT = torch.full(shape, self.version, dtype=torch.int32, device=host)
         if refresh is not None:
             choose = self._refreshed(choose, version_BT, refresh)
+        if recorder is not None:
+            choose = _counted(choose, recorder)
         buffers = self._buffers(prompts, max_completion_len, temperature, with_routes=self.knobs.router_replay)
         outputs, trace = self._run(prompts, limit_B, key_B, choose, buffers, recorder)
         return self._finish(prompts, outputs, limit_B, version_BT, is_forced=forced_lengths_B is not None), trace
@@ -223,6 +225,20 @@ class RolloutEngine:
                 )
             )
         return logprob_BT
+
+
+def _counted(choose: Choose, recorder: Recorder) -> Choose:
+    """Return ``choose`` that books how many rows run, whenever that changes."""
+    before = 0
+
+    def choose_and_count(logits_nV: Tensor, slots: Slots) -> Chosen:
+        nonlocal before
+        if slots.num_running != before:
+            before = slots.num_running
+            recorder.count("rows_running", before)
+        return choose(logits_nV, slots)
+
+    return choose_and_count
 
 
 def _limits(prompts: PromptBatch, max_len: int, forced_lengths_B: Tensor | None) -> Tensor:
