@@ -52,8 +52,8 @@ def test_the_layer_is_a_plain_sum_over_all_experts_with_the_other_gates_at_zero(
     x = torch.randn(7, 16, generator=torch.Generator().manual_seed(1))
     probs = (x @ layer.router.weight.T).softmax(-1)
     gates = torch.where(probs >= probs.topk(2).values[:, -1:], probs, 0.0)
-    gate, up = torch.einsum("nd,efd->nef", x, layer.gate_up).chunk(2, dim=-1)
-    each = torch.einsum("nef,edf->ned", torch.nn.functional.silu(gate) * up, layer.down)
+    gate, up = torch.einsum("xd,efd->xef", x, layer.gate_up).chunk(2, dim=-1)
+    each = torch.einsum("xef,edf->xed", torch.nn.functional.silu(gate) * up, layer.down)
     expected = (gates[..., None] * each).sum(1) + layer.shared_gate(x).sigmoid() * layer.shared(x)
     torch.testing.assert_close(layer(x, context()), expected, rtol=1e-4, atol=1e-6)
 
