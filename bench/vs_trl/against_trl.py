@@ -29,7 +29,7 @@ from steptune.stats.ratio import ratio_interval  # noqa: E402
 from steptune.store.files import replace  # noqa: E402
 from steptune.store.lock import machine_lock  # noqa: E402
 
-BLOCK_STEPS = 4
+BLOCK_STEPS = 3
 """Steps per block; the first is dropped."""
 
 ENVIRONMENT = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "TOKENIZERS_PARALLELISM": "false"}
