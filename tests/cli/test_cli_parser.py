@@ -15,8 +15,20 @@ FLAGS = {
     "lint": ["--help", "--html", "--json", "files"],
     "tune": ["--advise-only", "--help", "--resume", "--runs", "--set", "job"],
     "forecast": ["--help", "--json", "--runs", "--set", "target"],
-    "report": ["--help", "--json", "--verify", "run"],
-    "train": ["--help", "--runs", "--save-every", "--set", "--steps", "--validate-every", "job"],
+    "report": ["--help", "--json", "--trace", "--verify", "run"],
+    "train": [
+        *(
+            "--help",
+            "--resume",
+            "--runs",
+            "--save-every",
+            "--set",
+            "--state-every",
+            "--steps",
+            "--validate-every",
+            "job",
+        )
+    ],
     "doctor": ["--help"],
 }
 """What users have in their scripts. A flag may be added here; none is removed or renamed without a reason to them."""

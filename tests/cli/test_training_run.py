@@ -7,6 +7,7 @@ import pytest
 
 from steptune.cli.main import main
 from steptune.cli.training_run import TrainingPlan, TrainingRun
+from steptune.cli.training_start import before
 from steptune.core.framework import LaunchSpec
 from steptune.core.job import JobSpec
 from steptune.core.training import Training
@@ -84,7 +85,32 @@ def test_train_leaves_a_report_that_can_be_printed_again(job_file: Job, capsys: 
     assert "was edited or is from another version" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("option", ["--validate-every", "--save-every"])
+@pytest.mark.parametrize("option", ["--validate-every", "--save-every", "--state-every"])
 def test_an_interval_must_be_positive(option: str, job_file: Job, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", job_file(""), option, "0"]) == 2
     assert f"`{option}` must be positive" in capsys.readouterr().err
+
+
+def test_a_resumed_run_forgets_what_came_after_its_state(tmp_path: Path) -> None:
+    plan = TrainingPlan(num_steps=8, validate_every=4, save_every=4)
+    known = TrainingRun(SavingSession(tmp_path), Training(job_name="tiny"), tmp_path, lambda _: None).run(plan)
+    cut = before(known, 5)
+    assert [step.step for step in cut.steps] == [0, 1, 2, 3, 4]
+    assert [held.step for held in cut.evaluations] == [0, 4]
+    assert [model.step for model in cut.models] == [4]
+
+
+def test_states_are_stops_of_the_plan() -> None:
+    plan = TrainingPlan(num_steps=12, validate_every=100, save_every=None, state_every=4)
+    assert plan.stops(3) == [4, 5, 8, 10, 12]
+
+
+@pytest.mark.parametrize("argv", [["train"], ["train", "job.toml", "--resume", "runs/x"]])
+def test_train_takes_a_job_or_a_run(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(argv) == 2
+    assert "takes a job file or `--resume RUN`" in capsys.readouterr().err
+
+
+def test_a_folder_that_is_no_training_run_cannot_be_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "--resume", str(tmp_path)]) == 1
+    assert "cannot be resumed, got no whole `run.json` and `training.json` in it" in capsys.readouterr().err

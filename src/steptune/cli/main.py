@@ -188,18 +188,23 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
         "--verify", action="store_true", help="check the hash chain and recompute forecasts and decisions"
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.add_argument("--trace", action="store_true", help="write each run's spans as a trace for ui.perfetto.dev")
     codes = "0 fine, 1 no run folder, or the output cannot be written, 2 a wrong call, 3 `--verify` found a mismatch"
     parser.epilog = f"exit codes: {codes}"
 
 
 def _add_train(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("job", help="job file (TOML)")
-    parser.add_argument("--steps", type=int, default=50, help="RL steps (default: 50)")
+    parser.add_argument("job", nargs="?", help="job file (TOML)")
+    parser.add_argument("--resume", metavar="RUN", action=_Once, help="go on with a killed run in this run folder")
+    parser.add_argument("--steps", type=int, default=50, help="RL steps in all (default: 50)")
     parser.add_argument(
         "--validate-every", type=int, default=25, metavar="N", help="RL steps between validations (default: 25)"
     )
     parser.add_argument(
         "--save-every", type=int, metavar="N", help="RL steps between checkpoints (default: one at the end)"
+    )
+    parser.add_argument(
+        "--state-every", type=int, default=10, metavar="N", help="RL steps between states to resume from (default: 10)"
     )
     _add_common(parser)
     parser.epilog = f"exit codes: 0 trained, {RUN_CODES}"

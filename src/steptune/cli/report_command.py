@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from steptune.cli.report_files import write_report
 from steptune.cli.streams import print_line
+from steptune.cli.trace_files import write_traces
 from steptune.cli.training_run import TRAINING
 from steptune.core.errors import StoreError, explain
 from steptune.core.training import Training
@@ -19,7 +20,11 @@ from steptune.store.run_folder import RunFolder
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write and print the report; with ``--verify`` check it first (exit 3 on a mismatch)."""
+    """Write and print the report, check it first (``--verify``: exit 3 on a mismatch) or write traces (``--trace``)."""
+    if args.trace:
+        for path in write_traces(Path(args.run)):
+            print_line(f"trace: {path}")
+        return 0
     training = Path(args.run) / TRAINING
     if training.is_file() and not args.verify:
         return _of_training(training, as_json=args.json)

@@ -1,34 +1,24 @@
-"""`steptune train`: SFT, then RL with the job's baseline and pins. No tuning."""
+"""`steptune train`: SFT, then RL with the job's baseline and pins. No tuning. `--resume` goes on with a killed run."""
 
 import argparse
-from datetime import UTC, datetime
 from pathlib import Path
 
 from steptune.cli.frameworks import running_framework_of
 from steptune.cli.streams import print_line, say
 from steptune.cli.training_run import TrainingPlan, TrainingRun
+from steptune.cli.training_start import TrainingStart, new_training, resumed_training
 from steptune.cli.wrong_call import WrongCallError
 from steptune.core.errors import explain
-from steptune.core.framework import LaunchSpec
-from steptune.core.training import Training
-from steptune.store.job_file import load_job
-from steptune.store.knob_checks import check_knobs
 
 
 def run(args: argparse.Namespace) -> int:
     """Train, validate, save; print progress and held-out accuracy before and after."""
     _check_counts(args)
-    job = load_job(Path(args.job), args.overrides)
-    framework = running_framework_of(job)
-    check_knobs(job, framework.knobs(job))
-    settings = {lever.knob: lever.value for lever in framework.baseline(job, job.baseline)}
-    folder = Path(args.runs) / f"{job.name}-train-{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}"
-    say(f"train: {job.name}, baseline `{job.baseline}`, files in {folder} (SFT first, unless it is cached)")
-    folder.mkdir(parents=True, exist_ok=True)
-    session = framework.launch(job, LaunchSpec(settings=settings, seed=job.algorithm.seed), folder)
-    plan = TrainingPlan(num_steps=args.steps, validate_every=args.validate_every, save_every=args.save_every)
+    begun = new_training(args) if args.resume is None else resumed_training(Path(args.resume))
+    folder, plan = begun.folder, plan_of(args, begun)
+    session = running_framework_of(begun.job).launch(begun.job, begun.launch, folder)
     try:
-        training = TrainingRun(session, Training(job_name=job.name), folder, say).run(plan)
+        training = TrainingRun(session, begun.training, folder, say).run(plan, begun.steps_done)
     finally:
         session.close()
     start, end = training.evaluations[0], training.evaluations[-1]
@@ -37,8 +27,36 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def plan_of(args: argparse.Namespace, begun: TrainingStart) -> TrainingPlan:
+    """Return what is due when; a resumed run must have steps left."""
+    if args.steps <= begun.steps_done:
+        raise WrongCallError(
+            explain(
+                "the run has no step left",
+                got=f"{begun.steps_done} steps done, `--steps {args.steps}` in all",
+                allowed="more steps than are done",
+                hint=f"use `--steps {begun.steps_done + args.steps}`",
+            )
+        )
+    return TrainingPlan(
+        num_steps=args.steps,
+        validate_every=args.validate_every,
+        save_every=args.save_every,
+        state_every=begun.launch.checkpoint_every,
+    )
+
+
 def _check_counts(args: argparse.Namespace) -> None:
-    for name in ("steps", "validate_every", "save_every"):
+    if (args.job is None) == (args.resume is None):
+        raise WrongCallError(
+            explain(
+                "`steptune train` takes a job file or `--resume RUN`",
+                got="both" if args.job else "neither",
+                allowed="one of the two",
+                hint="examples/math-dense.toml is a job file",
+            )
+        )
+    for name in ("steps", "validate_every", "save_every", "state_every"):
         given: int | None = getattr(args, name)
         if given is not None and given < 1:
             option = f"--{name.replace('_', '-')}"

@@ -37,10 +37,12 @@ class TrainingPlan:
     """Steps between two validations; there is one before the first step and one after the last, too."""
     save_every: int | None
     """Steps between two checkpoints; None keeps the last only."""
+    state_every: int | None = None
+    """Steps between two states that the session itself saves: the record is written at each, so that both agree."""
 
     def stops(self, start: int) -> list[int]:
         """Return every number of steps after ``start`` at which something is due, the last step included."""
-        every = [REPORT_EVERY, self.validate_every, *([self.save_every] if self.save_every else [])]
+        every = [REPORT_EVERY, self.validate_every, *(n for n in (self.save_every, self.state_every) if n)]
         ends = {at for n in every for at in range(n, self.num_steps, n)} | {self.num_steps}
         return sorted(at for at in ends if at > start)
 
@@ -62,9 +64,9 @@ class TrainingRun:
         self.session, self.training, self.folder, self.say = session, training, folder, say
         self.kind_of_start = "start" if training.steps else "SFT start"
 
-    def run(self, plan: TrainingPlan) -> Training:
-        """Train to the end of ``plan`` and return the record."""
-        done = len(self.training.steps)
+    def run(self, plan: TrainingPlan, done: int | None = None) -> Training:
+        """Train from step ``done`` (None: those of the record) to the end of ``plan`` and return the record."""
+        done = len(self.training.steps) if done is None else done
         if not self.training.evaluations:
             start = self._validate()
             self.say(

@@ -67,7 +67,12 @@ def list_checkpoints(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []
     ours = [path for path in folder.iterdir() if NAME.fullmatch(path.name)]
-    return sorted(ours, key=lambda path: int(path.stem.removeprefix("step-")), reverse=True)
+    return sorted(ours, key=step_of, reverse=True)
+
+
+def step_of(path: Path) -> int:
+    """Return how many steps a checkpoint's run had done, read off its name."""
+    return int(path.stem.removeprefix("step-"))
 
 
 def read_checkpoint(path: Path) -> bytes:
