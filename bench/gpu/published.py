@@ -52,6 +52,8 @@ def lines(found: GpuResult) -> list[str]:
 
 
 def _ours(found: GpuResult, published: Published) -> Ratio | None:
+    if found.is_tiny or found.machine.device_kind != "cuda":
+        return None
     for table in found.tables:
         for ratio in table.ratios:
             if (table.name, ratio.candidate, ratio.baseline) == published[2:]:
@@ -61,6 +63,6 @@ def _ours(found: GpuResult, published: Published) -> Ratio | None:
 
 def _shown(ratio: Ratio | None) -> str:
     if ratio is None:
-        return "not measured"
+        return "not measured on a GPU"
     percents = (f"{100 * (x - 1):+.1f}" for x in (ratio.value, ratio.low, ratio.high))
     return "{} % ({} to {})".format(*percents)

@@ -12,7 +12,8 @@ import pytest
 
 from gpu.acceptance import problems, read
 from gpu.contents import CHECKS, NEEDS_CUDA
-from gpu.record import GpuResult
+from gpu.published import lines
+from gpu.record import GpuResult, arm, ratio
 from gpu.show import shown
 
 BENCH = Path(__file__).parents[3] / "bench"
@@ -32,6 +33,18 @@ def test_a_whole_run_that_lost_is_taken(good: GpuResult) -> None:
     assert refused(good, lambda fields: None) == []
     # 0.50 / 0.60 = 0.833
     assert re.search(r"all over none: x0\.833 \(0\.8.* to 0\.8.*, n 3\), slower", shown(good))
+
+
+def test_what_others_published_stands_beside_ours_without_a_claim(good: GpuResult) -> None:
+    times = {"none": [0.50, 0.51, 0.49], "none_again": [0.51, 0.50, 0.49], "metadata": [0.40, 0.41, 0.39]}
+    arms = {name: arm(name, times_s, 2**33) for name, times_s in times.items()}
+    ratios = tuple(ratio(arms[name], arms["none"]) for name in ("none_again", "metadata"))
+    table = good.tables[0].model_copy(update={"arms": tuple(arms.values()), "ratios": ratios})
+    said = lines(good.model_copy(update={"tables": (table,)}))
+    assert "batch +14.3 %" in said[0]
+    assert "ours +25.0 % (" in said[0]
+    assert said[1].endswith("ours not measured on a GPU")
+    assert "only the sign can be compared" in said[-1]
 
 
 def test_a_run_whose_check_failed_is_taken_if_its_parts_were_dropped(good: GpuResult) -> None:

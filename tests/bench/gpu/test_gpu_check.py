@@ -16,6 +16,7 @@ from gpu.checks import RUNNERS, run_check
 from gpu.checks_layers import expect_wait
 from gpu.compare import Finding, apart
 from gpu.links import WithoutWaits
+from gpu.models import timed_model
 from gpu.record import Check, GpuResult
 from gpu.run import main
 from gpu.site import Site, UnavailableError, machine
@@ -68,7 +69,7 @@ def test_a_cpu_run_says_what_it_is_and_is_not_acceptable(
 ) -> None:
     done, found = script
     assert "NOT A RESULT" in done.stdout
-    assert "ours " in done.stdout
+    assert done.stdout.count("ours not measured on a GPU") == 3
     assert "only the sign can be compared" in done.stdout
     said = problems(found)
     assert said[0].startswith("this is not a run on a GPU, got device_kind `cpu`")
@@ -215,6 +216,14 @@ def test_what_needs_cuda_is_skipped_on_a_cpu_but_fails_there_too_if_it_is_wrong(
 
     assert found(0.0).outcome == "skip"
     assert found(1.0).outcome == "fail"
+
+
+@pytest.mark.parametrize("family", contents.FAMILIES)
+def test_the_models_that_are_timed_fit_a_card_of_24_gb(family: str) -> None:
+    model = timed_model(family, is_tiny=False, device=torch.device("meta"))
+    num_parameters = sum(p.numel() for p in model.parameters())
+    assert 0.3e9 < num_parameters < 0.7e9
+    assert 16 * num_parameters < 24e9 / 2  # weights, gradients, two moments in float32; half is left for activations
 
 
 def test_nan_and_infinity_on_either_side_are_no_agreement() -> None:
