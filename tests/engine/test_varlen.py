@@ -1,9 +1,12 @@
 """What the CUDA path is told and when it is not taken; the kernel itself has no CPU version."""
 
+import sys
+
 import pytest
 import torch
 from torch import Tensor
 
+from steptune.engine import varlen
 from steptune.engine.attention import attend_runs, key_index
 from steptune.engine.micro_batch import Run
 from steptune.engine.varlen import INT32_ELEMENTS, attend_varlen, can_attend_varlen, fits_int32, varlen_lengths
@@ -82,3 +85,14 @@ def test_the_one_call_is_told_what_the_runs_compute(monkeypatch: pytest.MonkeyPa
     keys = key_index(RUNS, prompt_of)
     got = attend_varlen(varlen_lengths(RUNS, torch.device("cpu")), q, k[keys], v[keys])
     torch.testing.assert_close(got, attend_runs(RUNS, prompt_of)(0, q, k, v), atol=1e-5, rtol=1e-5)
+
+
+def test_a_torch_without_the_call_or_its_arguments_takes_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def older(query: Tensor, key: Tensor, value: Tensor) -> None:
+        raise AssertionError("must not be called")
+
+    assert varlen.has_varlen.__wrapped__()
+    monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", older)
+    assert not varlen.has_varlen.__wrapped__()
+    monkeypatch.setitem(sys.modules, "torch.nn.attention.varlen", None)
+    assert not varlen.has_varlen.__wrapped__()

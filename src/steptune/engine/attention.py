@@ -22,7 +22,7 @@ from torch import Tensor
 
 from steptune.engine.context import Attend
 from steptune.engine.micro_batch import Run
-from steptune.engine.varlen import attend_varlen, can_attend_varlen, varlen_lengths
+from steptune.engine.varlen import attend_varlen, can_attend_varlen, has_varlen, varlen_lengths
 
 CPU = torch.device("cpu")
 
@@ -36,7 +36,7 @@ def attend_runs(runs: Sequence[Run], prompt_of: Sequence[int] = (), *, device: t
     sizes, num_keys = [run.width * run.num_rows for run in runs], [run.num_keys for run in runs]
     key_M = key_index(runs, prompt_of).to(device) if prompt_of else None
     masks = {run: _lower_right(run).to(device) for run in runs if run.prefix}
-    lengths = varlen_lengths(runs, device) if device.type == "cuda" else None
+    lengths = varlen_lengths(runs, device) if device.type == "cuda" and has_varlen() else None
 
     def attend(_layer: int, q_NHE: Tensor, k_NKE: Tensor, v_NKE: Tensor) -> Tensor:
         if key_M is not None:

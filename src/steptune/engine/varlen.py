@@ -12,6 +12,8 @@ wanted: a checkpoint's first pass wants none, and its second pass must choose th
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from inspect import signature
 
 import torch
 from torch import Tensor
@@ -43,6 +45,16 @@ class VarlenLengths:
     max_k: int
     num_positions: int
     num_documents: int
+
+
+@cache
+def has_varlen() -> bool:
+    """Return whether this torch has the call with the arguments it is given here (absent before torch 2.10)."""
+    try:
+        from torch.nn.attention.varlen import varlen_attn
+    except ImportError:
+        return False
+    return signature(varlen_attn).parameters.keys() >= {"window_size", "enable_gqa"}
 
 
 def varlen_lengths(runs: Sequence[Run], device: torch.device) -> VarlenLengths:
@@ -79,7 +91,7 @@ def can_attend_varlen(lengths: VarlenLengths, q_NHE: Tensor, dtype: torch.dtype)
 
 def attend_varlen(lengths: VarlenLengths, q_NHE: Tensor, k_MKE: Tensor, v_MKE: Tensor) -> Tensor:
     """Return causal attention [N, H, E] of every row over its own keys, the last query seeing the last key."""
-    from torch.nn.attention.varlen import varlen_attn  # absent before torch 2.10
+    from torch.nn.attention.varlen import varlen_attn
 
     out_NHE = varlen_attn(
         q_NHE.to(v_MKE.dtype),
