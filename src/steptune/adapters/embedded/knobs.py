@@ -23,8 +23,8 @@ MOVED_IF = "rollout_cores"
 and its seven values would be multiplied with every other knob's."""
 
 AGE_MOVED_IF = "max_lag"
-"""The knob that moves, and lets `schedule` be `async`, only where `knobs.allow` names it: the forecast cannot tell the
-stream from one step ahead (both take the longer side's time), so neither is worth a trial unasked."""
+"""The knob that moves, and lets `schedule` be `async`, only where `knobs.allow` or `knobs.pin` names it: the forecast
+cannot tell the stream from one step ahead (both take the longer side's time), so neither is worth a trial unasked."""
 
 LAYOUTS = ("padded", "sorted", "packed", "shared_prefix")
 """Every layout of `engine.plan`."""
@@ -39,7 +39,8 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
     dispatches: tuple[KnobValue, ...] = DISPATCHES if isinstance(job.model, ExpertFields) else ("grouped",)
     shares: tuple[KnobValue, ...] = (None, *splits(job.devices.num_cores)) if MOVED_IF in job.knobs.allow else (None,)
     lags = tuple(job.algorithm.num_updates * n for n in (1, 2, 4))
-    ages = [lag for lag in lags if lag <= job.limits.max_staleness] if AGE_MOVED_IF in job.knobs.allow else []
+    is_asked = AGE_MOVED_IF in job.knobs.allow or AGE_MOVED_IF in job.knobs.pin
+    ages = [lag for lag in lags if lag <= job.limits.max_staleness] if is_asked else []
     schedules: tuple[KnobValue, ...] = ("sync", "one_step_off", *(("async",) if ages else ()))
     layouts = tuple(name for name in LAYOUTS if name != "shared_prefix" or can_share_prompts(job.model))
     rollout, trainer, controller = Role.ROLLOUT, Role.TRAINER, Role.CONTROLLER
