@@ -16,7 +16,7 @@ T completion token, V vocab.
 """
 
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import final
@@ -32,9 +32,11 @@ from steptune.engine.events import Recorder
 from steptune.engine.knobs import Dispatch
 from steptune.engine.kv_cache import KVCache
 from steptune.engine.model import Transformer
+from steptune.engine.prefix_store import PrefixStore, StoredPrefix
 from steptune.engine.routes import RouteTape, write_routes
 from steptune.engine.slots import GENERATED, POSITION, ROW, TOKEN, Slots
 from steptune.engine.types import PromptBatch, RolloutTrace
+from steptune.engine.waiting import Waiting
 
 PREFILL_CHUNK_TOKENS = 8192
 """Prompt positions computed at once: bounds a large prefill (its widest activation is 25 MB at the default model)."""
@@ -53,6 +55,20 @@ class Plan:
     """Finished rows leave at once."""
     eos_id: int
     moe_dispatch: Dispatch
+    expected_B: Tensor | None
+    """Tokens expected of each row, longest first; None admits in order of arrival (`waiting`)."""
+    turns: "Turns | None"
+    """Where prompts find what earlier turns computed, and rows leave it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Turns:
+    """Earlier turns under one weight version."""
+
+    store: PrefixStore
+    version: int
+    present_version: Callable[[], int]
+    """The version now: a row that lived through an update is not kept."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,9 +141,9 @@ class Generation:
         self._entry_6B = _entry_table(prompts, limit_B, key_B)
         self._device = prompts.tokens_BP.device
         self._slots = Slots(plan.num_slots, self._device)
-        self._num_admitted = 0
+        self._waiting = Waiting(prompts.group_B, plan.expected_B)
         self._prefix_len = 0
-        self._prefill_tokens = 0
+        self._prefill_tokens = self._reused_tokens = 0
         self._running: list[int] = []
         self._seconds = {"prefill": 0.0, "decode": 0.0}
         self._shared: KVCache | None = None
@@ -137,10 +153,10 @@ class Generation:
     def run(self) -> RolloutTrace:
         """Generate every row; return what it cost."""
         with torch.inference_mode():
-            if self._plan.share_prefill and self._head_len:
+            if (self._plan.share_prefill or self._plan.turns is not None) and self._head_len:
                 with self._booked("prefill"):
                     self._prefill_shared()
-            while self._num_waiting or self._slots.num_running:
+            while self._waiting or self._slots.num_running:
                 with self._booked("prefill"):
                     self._admit()
                 with self._booked("decode"):
@@ -148,14 +164,11 @@ class Generation:
         return RolloutTrace(
             prefill_tokens=self._prefill_tokens,
             decode_iterations=len(self._running),
+            reused_tokens=self._reused_tokens,
             running_I=tuple(self._running),
             prefill_s=self._seconds["prefill"],
             decode_s=self._seconds["decode"],
         )
-
-    @property
-    def _num_waiting(self) -> int:
-        return self._prompts.num_rows - self._num_admitted
 
     def _prefill_shared(self) -> None:
         """Compute every distinct prompt once; the rows of a group are adjacent."""
@@ -164,10 +177,66 @@ class Generation:
         is_first_B[1:] = group_B[1:] != group_B[:-1]
         self._prompt_of_B = is_first_B.cumsum(0) - 1
         tokens_UP, head_U = self._prompts.tokens_BP[is_first_B], self._head_B[is_first_B]
-        self._shared = KVCache(self._model.spec, len(tokens_UP), self._head_len, self._cache.data.dtype, self._device)
+        stored = self._stored(tokens_UP, head_U)
+        # twice the length: the padding of new tokens may end behind the longest prompt
+        max_len, dtype = self._head_len * (2 if stored else 1), self._cache.data.dtype
+        self._shared = KVCache(self._model.spec, len(tokens_UP), max_len, dtype, self._device)
         if self._outputs.routes_BLJk is not None:
             self._shared_routes = self._outputs.routes_BLJk[is_first_B].clone()
-        self._prefill(tokens_UP, head_U, self._shared, first_slot=0, routes_kLJk=self._shared_routes)
+        if stored:
+            self._prefill_suffixes(tokens_UP, head_U, self._shared, stored)
+        else:
+            self._prefill(tokens_UP, head_U, self._shared, first_slot=0, routes_kLJk=self._shared_routes)
+
+    def _stored(self, tokens_UP: Tensor, head_U: Tensor) -> dict[int, StoredPrefix]:
+        """Return the earlier turn that each prompt continues, by prompt."""
+        turns = self._plan.turns
+        if turns is None:
+            return {}
+        heads = [row[:n] for row, n in zip(tokens_UP.tolist(), head_U.tolist(), strict=True)]
+        found = {u: turns.store.longest(head, turns.version) for u, head in enumerate(heads)}
+        return {u: entry for u, entry in found.items() if entry is not None}
+
+    def _prefill_suffixes(
+        self, tokens_UP: Tensor, head_U: Tensor, cache: KVCache, stored: dict[int, StoredPrefix]
+    ) -> None:
+        """Compute what follows each prompt's stored part; experts of the stored part stay unrecorded."""
+        start_U = torch.tensor([stored[u].num_tokens if u in stored else 0 for u in range(len(head_U))]).to(head_U)
+        for u, entry in stored.items():
+            cache.write(u, entry)
+        self._reused_tokens += int(start_U.sum())
+        num_new_U = head_U - start_U
+        width = int(num_new_U.max())
+        if not width:
+            return
+        position_US = start_U[:, None] + torch.arange(width, device=self._device)
+        token_US = tokens_UP.gather(1, position_US.clamp(max=tokens_UP.shape[1] - 1))
+        context = Context(
+            attend=cache.attend_suffixes(position_US, int(position_US.max()) + 1),
+            recur=cache.states.after_prompts(0, num_new_U, width) if cache.states else None,
+            moe_dispatch=self._plan.moe_dispatch,
+            routes=self._tape(),
+        )
+        self._model.hidden(token_US, position_US, context)
+        if self._shared_routes is not None and context.routes is not None:
+            self._write_suffix_routes(self._shared_routes, context.routes, position_US)
+        self._prefill_tokens += token_US.numel()
+
+    def _write_suffix_routes(self, routes_ULJk: Tensor, tape: RouteTape, position_US: Tensor) -> None:
+        """Book the experts of new tokens; padding beyond the table lands on its last place, which no prompt fills."""
+        row_U1 = torch.arange(len(position_US), device=self._device)[:, None]
+        write_routes(routes_ULJk, tape, row_U1, position_US.clamp(max=routes_ULJk.shape[1] - 1))
+
+    def _keep(self, done_n: Tensor) -> None:
+        """Leave what the rows that have just ended computed to later turns."""
+        turns = self._plan.turns
+        if turns is None or turns.present_version() != turns.version:
+            return
+        for slot in done_n.nonzero()[:, 0].tolist():
+            row, num_fed = int(self._slots.line(ROW)[slot]), int(self._slots.line(POSITION)[slot])
+            prompt = self._prompts.tokens_BP[row, : int(self._head_B[row]) + 1].tolist()
+            said = self._outputs.token_BT[row].tolist()
+            turns.store.put(tuple((prompt + said)[:num_fed]), self._cache.read(slot, num_fed, turns.version))
 
     def _prefill(
         self, tokens_kP: Tensor, head_k: Tensor, cache: KVCache, first_slot: int, routes_kLJk: Tensor | None
@@ -185,21 +254,22 @@ class Generation:
             self._prefill_tokens += chunk_kP.numel()
 
     def _admit(self) -> None:
-        start, first_slot = self._num_admitted, self._slots.num_running
-        end = start + min(self._slots.num_free, self._num_waiting)
-        if end == start:
+        row_k, first_slot = self._waiting.take(self._slots.num_free), self._slots.num_running
+        if not len(row_k):
             return
+        routes_BLJk = self._outputs.routes_BLJk
         if self._shared is not None:
-            self._cache.fork(self._shared, self._prompt_of_B[start:end], first_slot, self._head_len)
-            if self._outputs.routes_BLJk is not None and self._shared_routes is not None:
-                self._outputs.routes_BLJk[start:end] = self._shared_routes[self._prompt_of_B[start:end]]
+            prompt_k = self._prompt_of_B[row_k]
+            self._cache.fork(self._shared, prompt_k, first_slot, self._head_len)
+            if routes_BLJk is not None and self._shared_routes is not None:
+                routes_BLJk[row_k] = self._shared_routes[prompt_k]
         elif self._head_len:
-            routes_BLJk = self._outputs.routes_BLJk
-            routes_kLJk = None if routes_BLJk is None else routes_BLJk[start:end]
-            tokens_kP, head_k = self._prompts.tokens_BP[start:end], self._head_B[start:end]
+            routes_kLJk = None if routes_BLJk is None else routes_BLJk[row_k]
+            tokens_kP, head_k = self._prompts.tokens_BP[row_k], self._head_B[row_k]
             self._prefill(tokens_kP, head_k, self._cache, first_slot, routes_kLJk)
-        self._slots.admit(self._entry_6B[:, start:end])
-        self._num_admitted = end
+            if routes_BLJk is not None and routes_kLJk is not None:
+                routes_BLJk[row_k] = routes_kLJk
+        self._slots.admit(self._entry_6B[:, row_k])
         self._measure_prefix()
 
     def _measure_prefix(self) -> None:
@@ -209,15 +279,19 @@ class Generation:
         """Decode until every row of the wave is done; done rows stay."""
         is_alive_n = torch.ones(self._slots.num_running, dtype=torch.bool, device=self._device)
         while is_alive_n.any():
-            is_alive_n &= ~self._step()
+            done_n = self._step()
+            self._keep(done_n & is_alive_n)
+            is_alive_n &= ~done_n
         self._slots.clear()
 
     def _decode_continuous(self) -> None:
         """Decode until all rows are done or enough slots are free for waiting ones."""
         admit_at = max(1, int(self._slots.capacity * ADMIT_FRAC))
-        while self._slots.num_running and not (self._num_waiting and self._slots.num_free >= admit_at):
+        while self._slots.num_running and not (self._waiting and self._slots.num_free >= admit_at):
             done_n = self._step()
             if done_n.any():
+                self._keep(done_n)
+                self._waiting.note(self._slots.line(ROW)[done_n], self._slots.line(GENERATED)[done_n])
                 source, target = self._slots.retire(done_n)
                 self._cache.move(source, target, self._prefix_len)
                 if self._slots.num_running:

@@ -23,8 +23,13 @@ class EngineKnobs(Record):
 
     rollout_concurrency: PositiveInt | None = None
     """Rows decoding at once; None decodes the whole batch together."""
+    admit_order: Literal["arrival", "longest_first"] = "arrival"
+    """Who takes a free slot where fewer rows decode than wait: the next in the batch, or the row that its group's rows,
+    or the problem's last ones, say will be longest."""
     share_prefill: bool = False
     """Prefill each prompt once and fork its KV cache to the group, instead of once per rollout."""
+    reuse_prefixes: bool = False
+    """Keep the cache of finished rows until the next update, for prompts that go on from them (several turns)."""
     compact_finished: bool = False
     """Finished rows leave the decode batch at once (and waiting rows take their place)."""
     rollout_dtype: DType = "fp32"

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from steptune.core.model import HybridFields, ModelSpec
 from steptune.engine.context import Attend
+from steptune.engine.prefix_store import StoredPrefix
 from steptune.engine.state_cache import StateCache
 
 
@@ -62,6 +63,43 @@ class KVCache:
             return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True).transpose(1, 2)
 
         return attend
+
+    def attend_suffixes(self, position_nS: Tensor, prefix_len: int) -> Attend:
+        """Return causal attention of new tokens at ``position_nS`` in slots 0..n-1, over the keys already there too.
+
+        ``prefix_len`` bounds every position from above. Right padding is written behind a row's end, where the next
+        token goes; it is seen by nothing before that.
+        """
+        slot_n1 = torch.arange(len(position_nS), device=position_nS.device)[:, None]
+        column_L = torch.arange(prefix_len, device=position_nS.device)
+        is_seen_n1SL = (column_L <= position_nS[..., None])[:, None]
+
+        def attend(layer: int, q_nSHE: Tensor, k_nSKE: Tensor, v_nSKE: Tensor) -> Tensor:
+            rows = self.data[self.row_of[layer]]
+            rows[0][slot_n1, :, position_nS] = k_nSKE
+            rows[1][slot_n1, :, position_nS] = v_nSKE
+            keys, values = rows[:, : len(position_nS), :, :prefix_len]
+            out = F.scaled_dot_product_attention(
+                q_nSHE.transpose(1, 2), keys, values, attn_mask=is_seen_n1SL, enable_gqa=True
+            )
+            return out.transpose(1, 2)
+
+        return attend
+
+    def read(self, slot: int, num_tokens: int, version: int) -> StoredPrefix:
+        """Return a copy of a row's first ``num_tokens`` tokens, which must be all it has been fed."""
+        return StoredPrefix(
+            num_tokens=num_tokens,
+            version=version,
+            kv=self.data[:, :, slot, :, :num_tokens].clone(),
+            states=None if self.states is None else self.states.read(slot),
+        )
+
+    def write(self, slot: int, stored: StoredPrefix) -> None:
+        """Put a copy made by `read` back."""
+        self.data[:, :, slot, :, : stored.num_tokens] = stored.kv
+        if self.states is not None and stored.states is not None:
+            self.states.write(slot, stored.states)
 
     def attend_tokens(self, position_n: Tensor, prefix_len: int) -> Attend:
         """Return attention of one new token per row in slots 0..n-1, each at its own position.

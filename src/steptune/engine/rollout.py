@@ -14,20 +14,23 @@ from typing import final
 import torch
 from torch import Tensor
 
-from steptune.core.errors import HealthError, JobError, explain
+from steptune.core.errors import HealthError, explain
 from steptune.core.model import ExpertFields, ModelSpec
 from steptune.engine.attention import CPU
 from steptune.engine.choose import Choose, Chosen, replayer, sampler
 from steptune.engine.decode_weights import Head, order_pays, order_weights
 from steptune.engine.events import Recorder
-from steptune.engine.generation import Generation, Outputs, Plan
+from steptune.engine.generation import Generation, Outputs, Plan, Turns
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.kv_cache import KVCache
 from steptune.engine.model import Transformer
+from steptune.engine.prefix_store import PrefixStore
+from steptune.engine.rollout_checks import check_context, check_ends, check_handover, check_prompts, limits
 from steptune.engine.routes import no_routes
 from steptune.engine.sampling import noise_keys
 from steptune.engine.slots import GENERATED, ROW, Slots
 from steptune.engine.types import PromptBatch, RolloutBatch, RolloutTrace
+from steptune.engine.waiting import LengthHistory
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 """Torch's name of each `rollout_dtype`."""
@@ -47,13 +50,19 @@ class RolloutEngine:
         eos_id: int,
         shared: Transformer | None = None,
         device: torch.device = CPU,
+        context_len: int | None = None,
     ) -> None:
         """Make an engine with its own model on ``device``, or one that reads ``shared`` where it lies (`alias`).
 
+        ``context_len``: tokens of prompt and completion together that the model can take; None checks nothing.
+
         Raises:
-            JobError: sharing is asked for without a module, or in another number format than fp32.
+            JobError: sharing is asked for without a module, or in another number format than fp32; special tokens
+                that the model does not have.
         """
-        _check_handover(knobs, shared)
+        check_handover(knobs, shared)
+        check_ends(pad_id, eos_id, vocab_size)
+        self._vocab_size, self._context_len = vocab_size, context_len
         self.knobs = knobs
         self.version = 0
         self._pad_id, self._eos_id = pad_id, eos_id
@@ -66,12 +75,15 @@ class RolloutEngine:
             order_weights(self._model)
         self._head = Head(self._model, is_ordered=is_ordered)
         self._cache = KVCache(spec, 0, 0, dtype, self._device)
+        self._history = LengthHistory()
+        self.prefixes = PrefixStore()
 
     def load(self, state: Mapping[str, Tensor], version: int) -> None:
         """Take over new weights: an in-place cast copy, or only the version where the tensors are shared."""
         if not self._is_shared:
             self._model.load_state_dict(state)
             self._head.refresh()
+        self.prefixes.clear()
         self.version = version
 
     def generate(
@@ -80,7 +92,8 @@ class RolloutEngine:
         *,
         max_completion_len: int,
         temperature: float,
-        seed: int,
+        seed: int | Tensor,
+        limits_B: Tensor | None = None,
         forced_lengths_B: Tensor | None = None,
         greedy: bool = False,
         recorder: Recorder | None = None,
@@ -88,16 +101,18 @@ class RolloutEngine:
     ) -> tuple[RolloutBatch, RolloutTrace]:
         """Sample one completion per row.
 
-        With ``forced_lengths_B`` row i has exactly that many tokens and counts as finished. ``refresh`` is called
+        ``seed`` is one for all or int64 [B]; with ``limits_B`` rows have limits of their own. With
+        ``forced_lengths_B`` row i has exactly that many tokens and counts as finished. ``refresh`` is called
         between decode iterations and may `load` newer weights: rows go on over the cache of the older ones, and
         every token is marked with the version that sampled it.
 
         Raises:
-            JobError: empty prompts, or a length that cannot be.
+            JobError: empty prompts, tokens that the model does not have, or a length that cannot be.
             HealthError: the weights give NaN or infinite log-probs.
         """
-        _check_prompts(prompts)
-        limit_B = _limits(prompts, max_completion_len, forced_lengths_B)
+        check_prompts(prompts, self._vocab_size)
+        limit_B = limits(prompts, max_completion_len, limits_B if forced_lengths_B is None else forced_lengths_B)
+        check_context(prompts, limit_B, self._context_len)
         choose = sampler(temperature, self._eos_id, is_forced=forced_lengths_B is not None, greedy=greedy)
         key_B = noise_keys(seed, prompts.problem_B, prompts.sample_B)
         shape, host = (prompts.num_rows, max_completion_len), prompts.tokens_BP.device
@@ -107,8 +122,11 @@ class RolloutEngine:
         if recorder is not None:
             choose = _counted(choose, recorder)
         buffers = self._buffers(prompts, max_completion_len, temperature, with_routes=self.knobs.router_replay)
-        outputs, trace = self._run(prompts, limit_B, key_B, choose, buffers, recorder)
-        return self._finish(prompts, outputs, limit_B, version_BT, is_forced=forced_lengths_B is not None), trace
+        outputs, trace = self._run(prompts, limit_B, key_B, choose, buffers, recorder, keeps_turns=True)
+        made = self._finish(prompts, outputs, limit_B, version_BT, is_forced=forced_lengths_B is not None)
+        if self.knobs.admit_order == "longest_first":
+            self._history.note(prompts.problem_B, made.lengths_B)
+        return made, trace
 
     def score(self, prompts: PromptBatch, completion_BT: Tensor, lengths_B: Tensor, *, temperature: float) -> Tensor:
         """Return log-probs [B, T] of given completions, 0 in the padding, through the decode path itself.
@@ -119,11 +137,11 @@ class RolloutEngine:
             JobError: empty prompts or completions.
             HealthError: the weights give NaN or infinite log-probs.
         """
-        _check_prompts(prompts)
-        limit_B = _limits(prompts, completion_BT.shape[1], lengths_B)
+        check_prompts(prompts, self._vocab_size)
+        limit_B = limits(prompts, completion_BT.shape[1], lengths_B)
         choose, width = replayer(completion_BT.to(self._device), temperature), completion_BT.shape[1]
         buffers = self._buffers(prompts, width, temperature, with_routes=False)
-        outputs, _ = self._run(prompts, limit_B, torch.zeros_like(limit_B), choose, buffers, None)
+        outputs, _ = self._run(prompts, limit_B, torch.zeros_like(limit_B), choose, buffers, None, keeps_turns=False)
         mask_BT = torch.arange(width, device=lengths_B.device) < lengths_B[:, None]
         return self._checked(outputs.logprob_BT, mask_BT)
 
@@ -143,14 +161,24 @@ class RolloutEngine:
         choose: Choose,
         outputs: Outputs,
         recorder: Recorder | None,
+        *,
+        keeps_turns: bool,
     ) -> tuple[Outputs, RolloutTrace]:
         """Generate on the model's device; return what was written on the prompts' device."""
+        expected_B = None
+        if self.knobs.admit_order == "longest_first":
+            expected_B = self._history.expected(prompts.problem_B).to(self._device)
+        turns = None
+        if self.knobs.reuse_prefixes and keeps_turns:
+            turns = Turns(store=self.prefixes, version=self.version, present_version=lambda: self.version)
         plan = Plan(
             num_slots=min(self.knobs.rollout_concurrency or prompts.num_rows, prompts.num_rows),
             share_prefill=self.knobs.share_prefill,
             continuous=self.knobs.compact_finished,
             eos_id=self._eos_id,
             moe_dispatch=self.knobs.moe_dispatch,
+            expected_B=expected_B,
+            turns=turns,
         )
         max_len = prompts.tokens_BP.shape[1] + outputs.token_BT.shape[1]
         generation = Generation(
@@ -239,56 +267,3 @@ def _counted(choose: Choose, recorder: Recorder) -> Choose:
         return choose(logits_nV, slots)
 
     return choose_and_count
-
-
-def _limits(prompts: PromptBatch, max_len: int, forced_lengths_B: Tensor | None) -> Tensor:
-    num_rows = prompts.num_rows
-    if max_len < 1:
-        raise JobError(
-            explain("`max_completion_len` must be positive", got=max_len, allowed="1 or more", hint="use 40")
-        )
-    if forced_lengths_B is None:
-        return torch.full_like(prompts.lengths_B, max_len)
-    if forced_lengths_B.shape != (num_rows,) or forced_lengths_B.min() < 1 or forced_lengths_B.max() > max_len:
-        raise JobError(
-            explain(
-                "every rollout needs one completion length",
-                got=f"{tuple(forced_lengths_B.shape)} lengths for {num_rows} rows",
-                allowed=f"one per row, each 1 to {max_len}",
-                hint="replay lengths recorded from the same job",
-            )
-        )
-    return forced_lengths_B.long()
-
-
-def _check_prompts(prompts: PromptBatch) -> None:
-    if prompts.num_rows == 0 or int(prompts.lengths_B.min()) < 1:
-        raise JobError(
-            explain(
-                "a rollout needs prompts",
-                got=f"{prompts.num_rows} rows of shape {tuple(prompts.tokens_BP.shape)}",
-                allowed="one or more rows of at least one token",
-                hint="begin prompts with the BOS token",
-            )
-        )
-
-
-def _check_handover(knobs: EngineKnobs, shared: Transformer | None) -> None:
-    if (knobs.handover == "alias") != (shared is not None):
-        raise JobError(
-            explain(
-                "a module is shared with the rollout under handover `alias` and under no other",
-                got=f"handover `{knobs.handover}`, {'a' if shared is not None else 'no'} module",
-                allowed="`alias` with a module, `copy` or `file` without",
-                hint="use handover `copy`",
-            )
-        )
-    if knobs.handover == "alias" and knobs.rollout_dtype != "fp32":
-        raise JobError(
-            explain(
-                "handover `alias` shares the trainer's fp32 tensors",
-                got=f"rollout_dtype {knobs.rollout_dtype}",
-                allowed="fp32",
-                hint="use handover `copy` with this rollout_dtype",
-            )
-        )

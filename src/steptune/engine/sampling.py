@@ -25,9 +25,9 @@ UNIFORM_BITS = 22
 """Bits of a uniform. With 22 bits and half-cell centres, u * total < total holds in float32 for every total."""
 
 
-def noise_keys(seed: int, problem_n: Tensor, sample_n: Tensor) -> Tensor:
-    """Return int64 keys [n], one noise stream per (seed, problem, sample)."""
-    seed_key = _mix(torch.tensor(seed, dtype=torch.int64, device=problem_n.device) + GOLDEN_GAMMA)
+def noise_keys(seed: int | Tensor, problem_n: Tensor, sample_n: Tensor) -> Tensor:
+    """Return int64 keys [n], one noise stream per (seed, problem, sample); the seed may be each row's own."""
+    seed_key = _mix(torch.as_tensor(seed, dtype=torch.int64, device=problem_n.device) + GOLDEN_GAMMA)
     problem_key_n = _mix(seed_key + GOLDEN_GAMMA + problem_n)
     return _mix(problem_key_n + GOLDEN_GAMMA + sample_n)
 

@@ -32,6 +32,18 @@ class StateCache:
         """Return the `recur` that runs right-padded prompts and keeps their states from ``first_slot`` on."""
         return PromptsRecur(self, slice(first_slot, first_slot + len(lengths_n)), lengths_n, width)
 
+    def after_prompts(self, first_slot: int, lengths_n: Tensor, width: int) -> "PromptsRecur":
+        """Return the `recur` that runs right-padded tokens on from the states in the slots."""
+        return PromptsRecur(self, slice(first_slot, first_slot + len(lengths_n)), lengths_n, width, is_fresh=False)
+
+    def read(self, slot: int) -> tuple[Tensor, Tensor]:
+        """Return a copy of one row's memory and tail."""
+        return self.memory[:, slot].clone(), self.tail[:, slot].clone()
+
+    def write(self, slot: int, states: tuple[Tensor, Tensor]) -> None:
+        """Put a copy made by `read` back."""
+        self.memory[:, slot], self.tail[:, slot] = states
+
     def at_tokens(self, num_rows: int) -> "TokensRecur":
         """Return the `recur` of one new token per row in slots 0..n-1."""
         return TokensRecur(self, num_rows)
@@ -48,10 +60,12 @@ class StateCache:
 
 @final
 class PromptsRecur:
-    """Whole prompts, from empty states."""
+    """Whole prompts from empty states, or what follows earlier tokens from the states these left."""
 
-    def __init__(self, cache: StateCache, slots: slice, lengths_n: Tensor, width: int) -> None:
-        self.cache, self.slots = cache, slots
+    def __init__(
+        self, cache: StateCache, slots: slice, lengths_n: Tensor, width: int, *, is_fresh: bool = True
+    ) -> None:
+        self.cache, self.slots, self.is_fresh = cache, slots, is_fresh
         self.is_real_nP1 = (torch.arange(width, device=lengths_n.device) < lengths_n[:, None])[..., None]
         num_kept = cache.tail.shape[2]
         self.last_nK = lengths_n[:, None] + torch.arange(num_kept, device=lengths_n.device)
@@ -59,7 +73,8 @@ class PromptsRecur:
     def conv(self, layer: int, x_nPC: Tensor, weight_CK: Tensor) -> Tensor:
         """Return the causal depthwise convolution [n, P, C] and keep the last inputs of every prompt."""
         before = weight_CK.shape[1] - 1
-        padded = F.pad(x_nPC, (0, 0, before, 0))
+        tail_nKC = self.cache.tail[self.cache.row_of[layer], self.slots]
+        padded = F.pad(x_nPC, (0, 0, before, 0)) if self.is_fresh else torch.cat((tail_nKC.to(x_nPC.dtype), x_nPC), 1)
         index_nKC = self.last_nK[..., None].expand(-1, -1, x_nPC.shape[-1])
         self.cache.tail[self.cache.row_of[layer], self.slots] = padded.gather(1, index_nKC)
         width = x_nPC.shape[1]
@@ -68,7 +83,8 @@ class PromptsRecur:
 
     def scan(self, layer: int, q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, beta: Tensor) -> Tensor:
         """Return the gated delta rule's output [n, P, H, V] and keep the last state of every prompt."""
-        out, state = scan(q, k, v, log_decay * self.is_real_nP1, beta * self.is_real_nP1)
+        begin = None if self.is_fresh else self.cache.memory[self.cache.row_of[layer], self.slots]
+        out, state = scan(q, k, v, log_decay * self.is_real_nP1, beta * self.is_real_nP1, begin)
         self.cache.memory[self.cache.row_of[layer], self.slots] = state
         return out
 

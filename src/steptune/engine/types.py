@@ -79,6 +79,8 @@ class RolloutTrace:
     prefill_tokens: int
     """Prompt positions computed (padding included)."""
     decode_iterations: int
+    reused_tokens: int = 0
+    """Prompt positions taken from an earlier turn instead."""
     running_I: tuple[int, ...]
     """Rows in the decode batch at each iteration: the drain when finished rows leave."""
     prefill_s: float

@@ -26,6 +26,10 @@ AGE_MOVED_IF = "max_lag"
 """The knob that moves, and lets `schedule` be `async`, only where `knobs.allow` or `knobs.pin` names it: the forecast
 cannot tell the stream from one step ahead (both take the longer side's time), so neither is worth a trial unasked."""
 
+ORDER_MOVED_IF = "admit_order"
+"""The knob that moves only where `knobs.allow` names it: the forecast knows how long rows were, not how well that could
+have been foreseen, so it claims nothing."""
+
 LAYOUTS = ("padded", "sorted", "packed", "shared_prefix")
 """Every layout of `engine.plan`."""
 
@@ -42,12 +46,15 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
     is_asked = AGE_MOVED_IF in job.knobs.allow or AGE_MOVED_IF in job.knobs.pin
     ages = [lag for lag in lags if lag <= job.limits.max_staleness] if is_asked else []
     schedules: tuple[KnobValue, ...] = ("sync", "one_step_off", *(("async",) if ages else ()))
+    orders: tuple[KnobValue, ...] = ("arrival", "longest_first") if ORDER_MOVED_IF in job.knobs.allow else ("arrival",)
     layouts = tuple(name for name in LAYOUTS if name != "shared_prefix" or can_share_prompts(job.model))
     rollout, trainer, controller = Role.ROLLOUT, Role.TRAINER, Role.CONTROLLER
     none, precision, staleness = Effect.NONE, Effect.PRECISION, Effect.STALENESS
     return (
         _knob("rollout_concurrency", rollout, waves, none, "rows decoding at once (None: all)"),
+        _knob("admit_order", rollout, orders, none, "who takes a free slot"),
         _knob("share_prefill", rollout, (False, True), none, "prefill each prompt once per group"),
+        _knob("reuse_prefixes", rollout, (False,), none, "keep finished turns' caches for later ones"),
         _knob("compact_finished", rollout, (False, True), none, "finished rows leave the batch at once"),
         _knob("rollout_dtype", rollout, ("fp32", "bf16"), precision, "number format of the rollout"),
         _knob("rollout_threads", rollout, threads, none, "threads of the rollout"),
