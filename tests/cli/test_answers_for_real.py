@@ -87,8 +87,8 @@ def test_a_post_without_anything_claims_nothing(capsys: pytest.CaptureFixture[st
     assert {finding["kind"] for finding in held["findings"]} <= {"no_claim"}
 
 
-@pytest.mark.parametrize("content", [b"", bytes(range(256)) * 8])
-def test_an_unreadable_file_is_no_clean_bill(content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("content", [b"", b"Epoch 1 loss=0.53 acc=0.81\n"])
+def test_a_file_without_anything_known_is_no_clean_bill(content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     Path("input.dat").write_bytes(content)
     assert [main([command, "input.dat"]) for command in ("diagnose", "lint")] == [1, 1]
     assert capsys.readouterr().err.count("nothing in the input was recognised") == 2

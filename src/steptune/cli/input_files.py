@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from steptune.cli.binary_files import without_binary
 from steptune.cli.wrong_call import WrongCallError
 from steptune.core.errors import ReadError, explain
 
@@ -37,12 +38,12 @@ def input_files(names: Sequence[str]) -> Generator[list[Path]]:
     """Yield the files behind ``names`` in order; a folder stands for the files in it, folders inside included.
 
     Raises:
-        ReadError: a path does not exist, or a folder is empty.
+        ReadError: a path does not exist, a folder is empty, or nothing in them is text.
         WrongCallError: standard input is named twice.
     """
     check_stdin(names)
     with tempfile.TemporaryDirectory(prefix=PREFIX) as folder:
-        yield [path for name in names for path in _files(name, Path(folder))]
+        yield without_binary([path for name in names for path in _files(name, Path(folder))])
 
 
 def check_stdin(names: Sequence[str]) -> None:
