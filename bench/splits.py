@@ -22,7 +22,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "vs_trl"))
 
-from same_work import MEDIAN_LEN, forced_lengths  # noqa: E402
+from same_work import LARGE, forced_lengths  # noqa: E402
 
 from steptune import __version__  # noqa: E402
 from steptune.adapters.embedded.framework import EmbeddedFramework  # noqa: E402
@@ -59,7 +59,7 @@ Arms = dict[float | None, list[Observation]]
 def job() -> JobSpec:
     """Return the example with completions long enough that both sides take about as long."""
     example = load_job(HERE.parent / "examples" / "math-dense.toml")
-    algorithm = example.algorithm.model_copy(update={"max_completion_len": 3 * MEDIAN_LEN, "prompts_per_step": 8})
+    algorithm = example.algorithm.model_copy(update={"max_completion_len": 3 * LARGE.median_len, "prompts_per_step": 8})
     limits = LimitsSpec(max_staleness=1, allow_corrections=True)
     return example.model_copy(update={"algorithm": algorithm, "limits": limits})
 
@@ -81,7 +81,9 @@ def measure(num_rounds: int, num_steps: int) -> Arms:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         sessions: dict[float | None, EngineSession] = {}
         for share in shares:
-            launch = LaunchSpec(settings=knobs(share).model_dump(), seed=1, forced_lengths=forced_lengths(spec))
+            launch = LaunchSpec(
+                settings=knobs(share).model_dump(), seed=1, forced_lengths=forced_lengths(spec, LARGE.median_len)
+            )
             sessions[share] = framework.launch(spec, launch, folder / f"{share}")
             stack.callback(sessions[share].close)
         for number in range(num_rounds + 1):

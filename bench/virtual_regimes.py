@@ -26,7 +26,7 @@ import torch
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE / "vs_trl")]
 
-from same_work import forced_lengths  # noqa: E402
+from same_work import LARGE, forced_lengths  # noqa: E402
 
 from splits import job, knobs  # noqa: E402
 from steptune.core.profile import SampledLengths  # noqa: E402
@@ -193,7 +193,7 @@ def forced_workload(lengths: SampledLengths) -> Workload:
 
 def checks(costs: MeasuredCosts, num_steps: int) -> list[dict[str, object]]:
     """Return the virtual clock against what it stands for."""
-    lengths = forced_lengths(JOB)
+    lengths = forced_lengths(JOB, LARGE.median_len)
     work = forced_workload(lengths)
     four = ClusterSpec(num_trainers=4, num_replicas=4, balance="tokens", micro_batch_tokens=1024)
     one = ClusterSpec(num_trainers=1, num_replicas=1, schedule="one_step_off", micro_batch_tokens=4096)

@@ -14,6 +14,7 @@ from steptune.adapters.embedded.conflicts import conflicts
 from steptune.core.errors import JobError
 from steptune.core.framework import Lever
 from steptune.core.job import AlgorithmSpec, Correction, CpuDevices, JobSpec, KnobsSpec
+from steptune.core.model import HybridModel
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.plan import plan_batch
 
@@ -117,3 +118,9 @@ def test_the_work_arguments_add_up_to_the_jobs_rollouts(num_prompts: int, group_
     assert rows * accumulation * num_updates == algorithm.rollouts_per_step
     assert rows * per_generation == algorithm.rollouts_per_step
     assert rows <= 8
+
+
+def test_the_expert_trains_a_shared_prompt_once_where_the_model_can() -> None:
+    dense, hybrid = JobSpec(name="dense"), JobSpec(name="hybrid", model=HybridModel())
+    assert knobs_of(expert_levers(dense)).layout == "shared_prefix"
+    assert knobs_of(expert_levers(hybrid)).layout == "packed"

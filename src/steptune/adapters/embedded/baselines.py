@@ -14,6 +14,7 @@ from steptune.core.framework import Lever
 from steptune.core.job import JobSpec, LossAggregation
 from steptune.core.knob import KnobValue
 from steptune.engine.knobs import EngineKnobs
+from steptune.engine.plan_shared import can_share_prompts
 
 DEFAULT_DEVICE_ROWS = 8
 """Rows per micro-batch: `GRPOConfig().per_device_train_batch_size` (TRL 1.16.0)."""
@@ -145,7 +146,7 @@ def expert_levers(job: JobSpec) -> tuple[Lever, ...]:
             "compact_finished": (True, "no decoding of rows that have ended"),
             "rollout_dtype": ("fp32", fp32),
             "train_dtype": ("fp32", fp32),
-            "layout": ("packed", "no padding"),
+            "layout": _strongest_layout(job),
             "micro_batch_tokens": (EXPERT_MICRO_BATCH_TOKENS, "flat from 1024 to 8192 positions (measured)"),
             "recompute": (False, "activations fit"),
             "logprob_batch_tokens": _old_logprob_pass(job, EXPERT_MICRO_BATCH_TOKENS),
@@ -186,6 +187,12 @@ def _table(job: JobSpec, rows: dict[str, _Row]) -> tuple[Lever, ...]:
             )
         )
     return tuple(Lever(knob=knob, value=chosen[knob][0], why=chosen[knob][1]) for knob in known)
+
+
+def _strongest_layout(job: JobSpec) -> _Row:
+    if can_share_prompts(job.model):
+        return "shared_prefix", "no padding, and a group's prompt is trained once (1.5 times packed: bench/metadata.py)"
+    return "packed", "no padding; a recurrent layer cannot continue a shared prompt"
 
 
 def _old_logprob_pass(job: JobSpec, batch_tokens: int) -> _Row:
