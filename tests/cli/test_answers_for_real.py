@@ -91,7 +91,10 @@ def test_a_post_without_anything_claims_nothing(capsys: pytest.CaptureFixture[st
 def test_a_file_without_anything_known_is_no_clean_bill(content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     Path("input.dat").write_bytes(content)
     assert [main([command, "input.dat"]) for command in ("diagnose", "lint")] == [1, 1]
-    assert capsys.readouterr().err.count("nothing in the input was recognised") == 2
+    told = capsys.readouterr().err
+    assert told.count("nothing in the input was recognised") == 2
+    assert told.count("1 line without" if content else "an empty input") == 2
+    assert "of verl, nemo_rl, trl," in told
 
 
 def test_an_answer_needs_neither_torch_nor_numpy() -> None:

@@ -198,6 +198,12 @@ def test_what_is_not_stated_here_is_no_difference() -> None:
     assert differences(told) == ["differs: devices 8 (yours 4)", "not stated here, there: group size 16"]
 
 
+def test_a_run_without_a_known_difference_is_not_called_the_same_model() -> None:
+    (near,) = full().neighbours
+    (told,) = differences(near.model_copy(update={"differs": ()}))
+    assert "models are compared by size alone" in told
+
+
 def test_a_long_title_is_cut_at_the_top_and_whole_in_its_section() -> None:
     title = "waiting for tools: " + ", ".join(f"`component_{n}` 12.5 s" for n in range(20))
     told = Evidence(text="x", origin=origin(5, "x"))

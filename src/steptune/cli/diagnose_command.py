@@ -12,6 +12,7 @@ from steptune.cli.show import EXIT_FINE, EXIT_FOUND, EXIT_UNREAD, presentable, p
 from steptune.cli.streams import print_plain, say
 from steptune.core.errors import explain
 from steptune.core.finding import Diagnosis, FindingKind, Severity
+from steptune.readers.frameworks import FRAMEWORKS
 
 ONLY = {
     "lint": (FindingKind.LINT,),
@@ -32,18 +33,20 @@ def run(args: argparse.Namespace) -> int:
     write(diagnosis, args)
     is_faulty = any(finding.severity is Severity.FAULT for finding in diagnosis.findings)
     if not is_read:
-        say_unread("a log, a configuration or an error text of an RL job")
+        say_unread("a log, a configuration or an error text", diagnosis.paste.num_lines)
         return EXIT_UNREAD
     return EXIT_FOUND if is_faulty else EXIT_FINE
 
 
-def say_unread(wanted: str) -> None:
+def say_unread(wanted: str, num_lines: int) -> None:
     """Say on stderr that nothing was recognised: a script must not take that for a clean bill."""
+    from steptune.report.numbers import count_text
+
     sentence = explain(
         "nothing in the input was recognised",
-        got="nothing readable",
-        allowed=wanted,
-        hint="check the path; unpack archives",
+        got=f"{count_text(num_lines, 'line')} without any" if num_lines else "an empty input",
+        allowed=f"{wanted} of {', '.join(FRAMEWORKS)}",
+        hint="paste what the trainer prints on its console, metrics included",
     )
     say(f"steptune: {sentence}")
 

@@ -19,6 +19,6 @@ def run(args: argparse.Namespace) -> int:
     write(diagnosis, args)
     paste = diagnosis.paste
     if paste.framework is None and not (paste.settings or paste.excerpts or paste.series):
-        say_unread("a configuration or a launch script of an RL job")
+        say_unread("a configuration or a launch script", paste.num_lines)
         return EXIT_UNREAD
     return EXIT_FOUND if any(f.severity is Severity.FAULT for f in diagnosis.findings) else EXIT_FINE

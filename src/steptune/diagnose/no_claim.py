@@ -121,7 +121,9 @@ def _steps(job: Job) -> list[Finding | None]:
         if paste.profile.num_steps == 1
         else None,
         _finding(
-            "warm_up_only", f"Only the first {WARMUP_STEPS} steps are there: they still pay for warm-up", evidence=times
+            "warm_up_only",
+            f"No step after step {WARMUP_STEPS} is there: the first ones pay for warm-up",
+            evidence=times,
         )
         if _is_warm_up(paste)
         else None,

@@ -10,6 +10,9 @@ from steptune.report.text_page import bullet
 NOT_STATED = " (yours not stated)"
 """End of a difference to a published run that is none: this input does not say."""
 
+SAME_AS_FAR_AS_COMPARED = "in no size and no setting that both state (models are compared by size alone)"
+"""Said of a run without a known difference: a Qwen2-7B stands beside a Qwen2.5-7B, PPO beside GRPO."""
+
 
 def neighbour_lines(diagnosis: Diagnosis) -> list[str]:
     """Return the runs as a list, each with its source."""
@@ -34,5 +37,5 @@ def differences(near: Neighbour) -> list[str]:
     """Return what differs, and apart from it what this input does not state."""
     unknown = [text.removesuffix(NOT_STATED) for text in near.differs if text.endswith(NOT_STATED)]
     known = [text for text in near.differs if not text.endswith(NOT_STATED)]
-    said = [f"differs: {'; '.join(known) or 'in nothing that both state'}"]
+    said = [f"differs: {'; '.join(known) or SAME_AS_FAR_AS_COMPARED}"]
     return [*said, *([f"not stated here, there: {'; '.join(unknown)}"] if unknown else [])]
