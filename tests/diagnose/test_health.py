@@ -1,4 +1,5 @@
 import math
+from collections.abc import Sequence
 
 import pytest
 from paste_cases import paste, series, settings
@@ -257,3 +258,29 @@ def test_answers_of_one_length_are_told_beside_a_dead_reward(
     for dead in ((series("reward_std", 0.0, 0.0, 0.0),), (series("reward", 0.0, 0.0, 0.0), series("loss", 0.0, 0.0))):
         told = signs(*dead, length, *others)["dead_reward"]
         assert any("of one length" in fact.text for fact in told.evidence) is is_told
+
+
+RISING_S = (60, 64, 68, 72, 80, 90, 110, 130, 150, 170)
+
+
+def test_longer_steps_with_answers_as_long_as_before_are_named() -> None:
+    told = signs(series("step_time", *RISING_S), series("completion_mean", *[1500.0] * 10))["slowing"]
+    assert told.severity is Severity.WARNING
+    # thirds of ten are three steps: (60 + 64 + 68) / 3 = 64 s, (130 + 150 + 170) / 3 = 150 s
+    assert "1 m 04 s to 2 m 30 s" in told.title
+
+
+@pytest.mark.parametrize(
+    ("seconds", "tokens"),
+    [
+        (RISING_S, [1500 * s / 60 for s in RISING_S]),  # the answers grow with them
+        (RISING_S[:8], [1500] * 8),  # too few steps
+        ((60, 170, 61, 59, 150, 60, 62, 140, 61, 60), [1500] * 10),  # slow steps, no trend
+        (RISING_S, []),  # nobody knows the work
+    ],
+)
+def test_longer_steps_are_not_named_without_a_trend_at_known_lengths(
+    seconds: Sequence[float], tokens: Sequence[float]
+) -> None:
+    lengths = (series("completion_mean", *tokens),) if tokens else ()
+    assert "slowing" not in signs(series("step_time", *seconds), *lengths)

@@ -16,6 +16,7 @@ from steptune.diagnose.job import Job, origin_of
 from steptune.diagnose.lengths_health import entropy_collapse, length_growth
 from steptune.diagnose.no_gradient import no_gradient
 from steptune.diagnose.reward_health import dead_reward, reward_drop
+from steptune.diagnose.slowing import slowing
 from steptune.diagnose.vitals import health_finding
 
 VITAL = ("loss", "grad_norm", "entropy", "reward", "kl_ref", "mismatch_k3", "step_time")
@@ -43,6 +44,7 @@ def health(job: Job) -> list[Finding]:
         entropy_collapse,
         divergence,
         length_growth,
+        slowing,
         reward_drop,
     )
     return [finding for check in checks if (finding := check(job)) is not None]
