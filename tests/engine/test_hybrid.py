@@ -146,3 +146,11 @@ def hidden(model: Transformer, tokens: Tensor, runs: list[Run]) -> Tensor:
     recur = RunsRecur(runs, CPU)
     positions = torch.cat([torch.arange(run.width).repeat(run.num_rows) for run in runs])
     return model.hidden(tokens, positions, Context(attend=attend_runs(runs), recur=recur))
+
+
+@pytest.mark.parametrize("width", [1, 3, 5])
+def test_gradients_of_the_rule_are_the_numerical_ones(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("steptune.engine.models.delta_rule.CHUNK", 2)  # one chunk, and several of which one is padded
+    parts = [x[:, :, :1].double().requires_grad_() for x in some_rule(rows=1, width=width)]
+    state = torch.randn(1, 1, 4, 5, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(scan, (*parts, state))

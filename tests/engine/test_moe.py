@@ -122,3 +122,16 @@ def test_packed_documents_do_not_see_each_other_through_the_experts() -> None:
         model.hidden(d, torch.arange(len(d)), Context(attend=attend_runs([Run(len(d), 1)]))) for d in (first, second)
     ]
     torch.testing.assert_close(packed, torch.cat(alone), rtol=1e-5, atol=1e-6)
+
+
+def test_a_router_with_normalised_gates_learns_through_the_normalisation() -> None:
+    layer = build_model(SPEC, 40, seed=0).blocks[0].get_submodule("ffn")
+    assert isinstance(layer, MoELayer)
+    x = torch.randn(7, 16, generator=torch.Generator().manual_seed(1))
+    experts, gates = layer.route(x, context())
+    weights = torch.randn(7, 2, generator=torch.Generator().manual_seed(2))
+    (got,) = torch.autograd.grad((gates * weights).sum(), layer.router.weight)
+    # p_a / (p_a + p_b) is the softmax of the chosen logits alone
+    chosen = (x @ layer.router.weight.T).gather(1, experts).softmax(-1)
+    (wanted,) = torch.autograd.grad((chosen * weights).sum(), layer.router.weight)
+    torch.testing.assert_close(got, wanted)

@@ -152,3 +152,17 @@ def test_groups_with_two_prompts_are_noticed() -> None:
     batch = dataclasses.replace(scored_batch().rollout, prompts=prompts)
     with pytest.raises(AssertionError, match="two prompts"):
         small_trainer(knobs=EngineKnobs(layout="shared_prefix")).logprobs(batch, 100)
+
+
+def test_groups_with_two_prompt_lengths_are_noticed_even_where_the_padding_hides_it() -> None:
+    prompts = scored_batch().rollout.prompts
+    lengths_B = prompts.lengths_B.clone()
+    lengths_B[GROUP + 1] -= 1
+    assert not groups_share_prompts(dataclasses.replace(prompts, lengths_B=lengths_B))
+
+
+def test_gradients_over_a_shared_prompt_are_the_numerical_ones() -> None:
+    runs = (Run(2, 1), Run(1, 1), Run(2, 1, prefix=2), Run(1, 2, prefix=1))
+    attend = attend_runs(runs, (0, 1, 1))
+    leaves = [torch.randn(7, heads, 2, dtype=torch.float64, requires_grad=True) for heads in (2, 1, 1)]
+    assert torch.autograd.gradcheck(lambda q, k, v: attend(0, q, k, v), leaves)

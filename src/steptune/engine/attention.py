@@ -22,6 +22,7 @@ from torch import Tensor
 
 from steptune.engine.context import Attend
 from steptune.engine.micro_batch import Run
+from steptune.engine.precision import at_least_float32
 from steptune.engine.varlen import attend_varlen, can_attend_varlen, has_varlen, varlen_lengths
 
 CPU = torch.device("cpu")
@@ -46,8 +47,7 @@ def attend_runs(runs: Sequence[Run], prompt_of: Sequence[int] = (), *, device: t
         if lengths is not None and can_attend_varlen(lengths, q_NHE, v_MKE.dtype):
             return attend_varlen(lengths, q_NHE, k_MKE, v_MKE)
         with torch.autocast(q_NHE.device.type, enabled=False):
-            # float64 stays as it is: gradients are compared in it
-            q, k, v = (x.to(torch.promote_types(x.dtype, torch.float32)) for x in (q_NHE, k_MKE, v_MKE))
+            q, k, v = (at_least_float32(x) for x in (q_NHE, k_MKE, v_MKE))
             if len(runs) == 1:
                 return _attend_run(runs[0], q, k, v, None)
             # split, not slices: its backward is one concatenation, a slice's is a full-size zero tensor each.

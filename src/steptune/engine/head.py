@@ -17,6 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from steptune.engine.precision import at_least_float32
+
 
 def token_logprobs(
     hidden_CD: Tensor, weight_VD: Tensor, target_C: Tensor, *, temperature: float, tile_tokens: int | None
@@ -27,7 +29,7 @@ def token_logprobs(
     """
     if tile_tokens is not None and tile_tokens < len(target_C):
         return _TiledLogprobs.apply(hidden_CD, weight_VD, target_C, temperature, tile_tokens)  # type: ignore[no-any-return]
-    scaled_CV = _float(F.linear(hidden_CD, weight_VD)) / temperature
+    scaled_CV = at_least_float32(F.linear(hidden_CD, weight_VD)) / temperature
     return -F.cross_entropy(scaled_CV, target_C, reduction="none")
 
 
@@ -36,7 +38,7 @@ def token_entropies(hidden_CD: Tensor, weight_VD: Tensor, *, temperature: float,
     """Return float32 [C] entropies, in nats, of the softmax of logits / ``temperature``; no gradient."""
 
     def entropy(hidden_cD: Tensor) -> Tensor:
-        logprob_cV = _float(F.linear(hidden_cD, weight_VD)).div_(temperature).log_softmax(-1)
+        logprob_cV = at_least_float32(F.linear(hidden_cD, weight_VD)).div_(temperature).log_softmax(-1)
         return -(logprob_cV.exp() * logprob_cV).sum(-1)
 
     return torch.cat([entropy(hidden_cD) for hidden_cD in hidden_CD.split(tile_tokens)])
@@ -59,7 +61,7 @@ class _TiledLogprobs(torch.autograd.Function):
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden_CD.dtype
         cast_VD, norms, logprobs = weight_VD.to(dtype), list[Tensor](), list[Tensor]()
         for hidden_cD, target_c in zip(hidden_CD.split(tile_tokens), target_C.split(tile_tokens), strict=True):
-            scaled_cV = _float(F.linear(hidden_cD.to(dtype), cast_VD)).div_(temperature)
+            scaled_cV = at_least_float32(F.linear(hidden_cD.to(dtype), cast_VD)).div_(temperature)
             norms.append(scaled_cV.logsumexp(-1))
             logprobs.append(scaled_cV.gather(1, target_c[:, None])[:, 0] - norms[-1])
         ctx.save_for_backward(hidden_CD, weight_VD, target_C, torch.cat(norms))
@@ -95,10 +97,5 @@ class _TiledLogprobs(torch.autograd.Function):
 def _logits_gradient(logits_cV: Tensor, target_c: Tensor, norm_c: Tensor, grad_c: Tensor, temperature: float) -> Tensor:
     """Return grad / temperature * (one-hot of the target - softmax), written over the logits where they are float."""
     weight_c1 = (grad_c / temperature)[:, None]
-    probability_cV = _float(logits_cV).div_(temperature).sub_(norm_c[:, None]).exp_()
+    probability_cV = at_least_float32(logits_cV).div_(temperature).sub_(norm_c[:, None]).exp_()
     return probability_cV.mul_(-weight_c1).scatter_add_(1, target_c[:, None], weight_c1)
-
-
-def _float(logits_CV: Tensor) -> Tensor:
-    # float64 stays as it is: gradients are compared in it
-    return logits_CV.to(torch.promote_types(logits_CV.dtype, torch.float32))

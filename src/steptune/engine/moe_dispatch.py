@@ -25,6 +25,7 @@ from torch.autograd.function import FunctionCtx
 
 from steptune.engine.knobs import Dispatch
 from steptune.engine.models.layers import gated
+from steptune.engine.precision import at_least_float32
 
 
 def mix_experts(
@@ -37,7 +38,7 @@ def mix_experts(
     x_MD = _ToExperts.apply(x_ND, order)
     compute = _slices if dispatch == "sort" else _grouped
     y_NkD = _ToTokens.apply(compute(x_MD, order, gate_up_E2FD, down_EDF), order)
-    return (y_NkD.float() * gate_Nk[..., None]).sum(1).to(x_ND.dtype)
+    return (at_least_float32(y_NkD) * gate_Nk[..., None]).sum(1).to(x_ND.dtype)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,12 +68,12 @@ def sort_choices(expert_Nk: Tensor, num_experts: int) -> ChoiceOrder:
 
 
 def _where(x_ND: Tensor, expert_Nk: Tensor, gate_Nk: Tensor, gate_up_E2FD: Tensor, down_EDF: Tensor) -> Tensor:
-    out_ND = torch.zeros_like(x_ND, dtype=torch.float32)
+    out_ND = torch.zeros_like(at_least_float32(x_ND))
     for expert, (gate_up, down) in enumerate(zip(gate_up_E2FD.unbind(0), down_EDF.unbind(0), strict=True)):
         token_C, rank_C = torch.where(expert_Nk == expert)
         if len(token_C):
             y_CD = F.linear(gated(F.linear(x_ND[token_C], gate_up)), down)
-            out_ND.index_add_(0, token_C, y_CD.float() * gate_Nk[token_C, rank_C, None])
+            out_ND.index_add_(0, token_C, at_least_float32(y_CD) * gate_Nk[token_C, rank_C, None])
     return out_ND.to(x_ND.dtype)
 
 

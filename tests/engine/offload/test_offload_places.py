@@ -91,3 +91,14 @@ def test_a_pool_never_gives_one_place_twice_and_makes_no_more_than_are_held_at_o
             pool.give_back(held.pop(0)[1])
         assert pool.num_taken == len(held)
     assert pool.num_made == sum(most.values())
+
+
+def test_a_disk_that_takes_less_than_it_is_given_gets_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, read = os.pwrite, os.preadv
+    monkeypatch.setattr(os, "pwrite", lambda fd, view, offset: write(fd, view[:5], offset))
+    monkeypatch.setattr(os, "preadv", lambda fd, views, offset: read(fd, [views[0][:7]], offset))
+    source, target = torch.arange(6.0), torch.zeros(6)
+    place = FilePlaces(tmp_path).make(source.nbytes)
+    place.write(source)
+    place.read_into(target)
+    assert torch.equal(target, source)

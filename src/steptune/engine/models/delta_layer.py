@@ -50,7 +50,7 @@ class GatedDeltaLayer(nn.Module):
         with torch.autocast(x_ND.device.type, enabled=False):
             out_NHV = self._mix(mixed_NC.float(), strength_NH.float(), rate_NH.float(), recur)
         gate_NHV = gate.unflatten(-1, (self.value_heads, self.value_dim))
-        gated_NHV = self.norm(out_NHV.to(gate.dtype)) * F.silu(gate_NHV.float())
+        gated_NHV = self.norm(out_NHV) * F.silu(gate_NHV.float())
         return self.out(gated_NHV.to(x_ND.dtype).flatten(-2))
 
     def _mix(self, mixed_NC: Tensor, strength_NH: Tensor, rate_NH: Tensor, recur: Recur) -> Tensor:

@@ -21,8 +21,9 @@ class RMSNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(width))
 
     def forward(self, x_ND: Tensor) -> Tensor:
-        """Normalise the last axis."""
-        return F.rms_norm(x_ND, (x_ND.shape[-1],), self.weight, self.eps)
+        """Normalise the last axis, in the wider of both number formats: bf16 products meet float32 weights here."""
+        dtype = torch.promote_types(x_ND.dtype, self.weight.dtype)
+        return F.rms_norm(x_ND.to(dtype), (x_ND.shape[-1],), self.weight.to(dtype), self.eps)
 
 
 class SwiGLU(nn.Module):
