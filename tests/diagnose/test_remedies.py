@@ -42,7 +42,10 @@ def test_the_users_value_is_the_start_and_is_said() -> None:
     found = next(r for r in offered(given, ROLLOUT) if "gpu_memory" in "".join(r.lines))
     assert found.lines == ("actor_rollout_ref.rollout.gpu_memory_utilization=0.7",)
     assert "now `actor_rollout_ref.rollout.gpu_memory_utilization=0.6`" in found.text
-    assert "; the default is 0.5" in next(r for r in offered(paste(), ROLLOUT) if "gpu_memory" in "".join(r.lines)).text
+    assert (
+        "; counted from the default of 0.5, as this input states none"
+        in next(r for r in offered(paste(), ROLLOUT) if "gpu_memory" in "".join(r.lines)).text
+    )
     full = paste(settings=settings(actor_rollout_ref__rollout__gpu_memory_utilization=0.85))
     assert not any("gpu_memory" in line for line in lines(full, ROLLOUT))
 

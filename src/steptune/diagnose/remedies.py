@@ -142,4 +142,5 @@ def _now(job: Job, move: Move) -> str:
     if any(step.op == "!=" for step in move.steps):
         return ", unless your version does so by default"
     defaults = [step.default for step in move.steps if step.default and step.op in ("*", "/", "+")]
-    return f"; the default is {', '.join(defaults)}" if defaults else ""
+    # a log alone rarely says what is in force: who runs at 0.85 must not read the line below as advice to go down
+    return f"; counted from the default of {', '.join(defaults)}, as this input states none" if defaults else ""
