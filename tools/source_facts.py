@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from steptune.core.paste import SettingValue
-from steptune.readers.config.files import read_config_file
+from steptune.readers.config.files import read_config_path
 from steptune.readers.config.tree import flatten
 from steptune.readers.config.yaml_text import read_yaml
 
@@ -61,7 +61,7 @@ def yaml_facts(path: Path, root: Path) -> Iterator[Fact]:
 
 def composed_facts(path: Path, root: Path) -> Iterator[Fact]:
     """Yield one fact per key of a YAML file and its parents, merged."""
-    for setting in read_config_file(path):
+    for setting in read_config_path(path).settings:
         yield from _value_fact(setting.key, setting.value, setting.text, Path(setting.origin.path), root)
 
 
