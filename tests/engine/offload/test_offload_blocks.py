@@ -14,6 +14,7 @@ from torch import Tensor
 from steptune.core.errors import TrialError
 from steptune.engine.offload.blocks import recompute_block
 from steptune.engine.offload.graph import GraphMemory
+from steptune.engine.offload.host_link import HostLink
 from steptune.engine.offload.link import Lanes
 from steptune.engine.offload.ops import Event, Lane, Op, Point, Wait
 from steptune.engine.offload.places import FilePlaces, MemoryPlace
@@ -308,3 +309,25 @@ def test_real_tensors_show_a_missing_wait_of_any_layer_as_other_gradients(monkey
     for layer in range(NUM_LAYERS - 1):
         dropped = Wait(Lane.COMPUTE, Event(Point.LOADED, layer))
         assert not equal(late_gradients(dropped, monkeypatch), kept), f"layer {layer}"
+
+
+@pytest.mark.parametrize("is_run_backward", [True, False])
+def test_a_link_is_told_whether_copies_may_still_be_running(*, is_run_backward: bool) -> None:
+    told, pool, stack = list[bool](), CountedPool(), Stack()
+
+    def make_link() -> HostLink:
+        link = HostLink(pool.pool)
+        close = link.close
+
+        def told_close(*, is_interrupted: bool) -> None:
+            told.append(is_interrupted)
+            close(is_interrupted=is_interrupted)
+
+        link.close = told_close  # type: ignore[method-assign]
+        return link
+
+    with Offload(make_link, is_unified=False, min_bytes=1).step() as step:
+        loss = stack.loss(step)
+        if is_run_backward:
+            loss.backward()
+    assert told == [not is_run_backward]

@@ -85,3 +85,18 @@ def test_credit_never_exceeds_one_periods_worth_and_a_look_is_never_put_off_for_
         wait_s = bucket.look(wall_s, cpu_s)
         assert bucket.credit_s <= cores * PERIOD_S + 1e-12
         assert 0 < wait_s < 1e3
+
+
+def test_a_stopped_process_goes_on_at_half_a_periods_worth_and_not_before() -> None:
+    bucket = Bucket(cores=1.0, num_threads=1, wall_s=0.0, cpu_s=0.0)
+    bucket.look(0.001, 0.002)
+    assert bucket.is_stopped
+    bucket.look(0.001 + 0.6 * PERIOD_S / 2, 0.002)
+    assert bucket.is_stopped, "some credit, but not half a period's"
+    bucket.look(0.002 + PERIOD_S / 2, 0.002)
+    assert not bucket.is_stopped
+
+
+def test_the_next_look_is_before_all_threads_together_can_use_up_the_credit() -> None:
+    waits = [Bucket(cores=1.0, num_threads=n, wall_s=0.0, cpu_s=0.0).look(PERIOD_S, 0.0) for n in (1, 2, 4)]
+    assert waits == pytest.approx([PERIOD_S, PERIOD_S / 2, PERIOD_S / 4])
