@@ -10,7 +10,7 @@ from trainer_cases import scored_batch, small_trainer
 
 from steptune.engine import head as head_module
 from steptune.engine.events import Recorder
-from steptune.engine.head import token_entropies, token_logprobs
+from steptune.engine.head import token_logprobs
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.live_memory import LiveMemory
 
@@ -50,14 +50,6 @@ def test_tiles_repeat_the_autocast_of_the_forward() -> None:
     assert (tiled[0] - fp32[0]).abs().max() > 1e-4
     for a, b in zip(tiled[1:], whole[1:], strict=True):
         assert (a - b).norm() <= 1e-2 * b.norm()  # sums over tiles round in bfloat16
-
-
-def test_entropies_are_those_of_the_whole_softmax() -> None:
-    head, hidden_CD, _ = head_case()
-    expected_C = torch.distributions.Categorical(logits=head(hidden_CD) / 0.7).entropy()
-    got_C = token_entropies(hidden_CD, head.weight, temperature=0.7, tile_tokens=10)
-    torch.testing.assert_close(got_C, expected_C.detach(), atol=1e-6, rtol=1e-6)
-    assert not got_C.requires_grad
 
 
 def test_logits_never_exist_all_at_once() -> None:

@@ -33,17 +33,6 @@ def token_logprobs(
     return -F.cross_entropy(scaled_CV, target_C, reduction="none")
 
 
-@torch.no_grad()  # pyright: ignore[reportUntypedFunctionDecorator]
-def token_entropies(hidden_CD: Tensor, weight_VD: Tensor, *, temperature: float, tile_tokens: int) -> Tensor:
-    """Return float32 [C] entropies, in nats, of the softmax of logits / ``temperature``; no gradient."""
-
-    def entropy(hidden_cD: Tensor) -> Tensor:
-        logprob_cV = at_least_float32(F.linear(hidden_cD, weight_VD)).div_(temperature).log_softmax(-1)
-        return -(logprob_cV.exp() * logprob_cV).sum(-1)
-
-    return torch.cat([entropy(hidden_cD) for hidden_cD in hidden_CD.split(tile_tokens)])
-
-
 class _TiledLogprobs(torch.autograd.Function):
     """`token_logprobs` with one tile's logits at a time. Saves hidden states, weight and one number per token."""
 

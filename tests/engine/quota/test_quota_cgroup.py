@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from steptune.engine.quota.cgroup import CgroupQuota, Place, find_place, limit_files, sweep
+from steptune.engine.quota.cgroup import PROCS, CgroupQuota, Place, find_place, limit_files, sweep
 
 PID = 2**22 + 5
 """Above the kernel's largest process id: nobody's."""
@@ -87,3 +87,14 @@ def test_groups_of_dead_processes_are_swept_and_those_of_living_ones_are_not(tmp
         (tmp_path / name).mkdir()
     sweep(tmp_path)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["other", "steptune-1"]
+
+
+def test_a_group_that_may_not_be_entered_is_removed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, _text: str) -> None:
+        if path.name == PROCS:
+            raise PermissionError(path)
+
+    monkeypatch.setattr("steptune.engine.quota.cgroup._write", refuse)
+    with pytest.raises(PermissionError):
+        CgroupQuota(2, Place(base=tmp_path, home=tmp_path), pid=1, cores=0.5)
+    assert not list(tmp_path.iterdir())

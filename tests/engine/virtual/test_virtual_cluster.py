@@ -217,3 +217,10 @@ def test_a_preempted_row_comes_back_before_rows_that_have_not_begun() -> None:
     run = simulate(spec, workload(group(10, 10, 10), limit=10), LinearCosts(decode=(1.0, 0.0)), num_steps=1)
     # the second is thrown out at 7 tokens and does not fit until 10; only then does the third begin
     assert (run.num_preempted, run.steps[0].virtual_s) == (1, 20)
+
+
+def test_reserved_rows_are_never_thrown_out_even_where_they_fill_the_cache() -> None:
+    spec = ClusterSpec(num_trainers=1, num_replicas=1, kv_tokens=8, over_budget="reserve")
+    run = simulate(spec, workload(group(3, 3), limit=3), LinearCosts(decode=(1.0, 0.0)), num_steps=1)
+    # a prompt of 1 and 3 tokens each: both are reserved at once
+    assert (run.num_preempted, run.steps[0].virtual_s) == (0, 3)

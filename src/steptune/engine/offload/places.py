@@ -3,7 +3,7 @@
 A place holds one tensor bit for bit, in its own number format. Places are taken and given back one by one, so two
 graphs never share one, and a used place of the right size is taken before a new one is made.
 
-The surprise is `copy_bytes`: a copy is numpy's, because torch would run a large `copy_` on its thread pool and
+The surprise: a copy is numpy's, because torch would run a large `copy_` on its thread pool and
 start a second set of threads for the copier; numpy's is one thread, and lets go of the interpreter meanwhile.
 """
 
@@ -49,11 +49,6 @@ class SlowSide(Protocol):
 def as_bytes(tensor: Tensor) -> NDArray[np.uint8]:
     """Return the bytes of a contiguous CPU tensor, without copying."""
     return tensor.detach().view(-1).view(torch.uint8).numpy()
-
-
-def copy_bytes(source: Tensor, target: Tensor) -> None:
-    """Copy a contiguous CPU tensor bit for bit, on this thread alone."""
-    np.copyto(as_bytes(target), as_bytes(source))
 
 
 def new_buffer(num_bytes: int, device: torch.device, *, is_pinned: bool = False) -> Tensor:
