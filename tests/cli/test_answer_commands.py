@@ -176,7 +176,7 @@ def test_compare_exits_by_its_verdict(
         given.extend((a, b))
         return Comparison(verdict=verdict, reason="said so")
 
-    monkeypatch.setattr(compare_command, "comparison", compare)
+    monkeypatch.setattr(compare_command, "comparison_and_unread", lambda a, b: (compare(a, b), {}))
     for name in ("a.log", "a.yaml", "b,1.log"):
         Path(name).write_text("x")
     assert main(["compare", "a.log,a.yaml", "b,1.log", "--html", "c.html"]) == code
@@ -216,3 +216,15 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
         os.close(read_end)
         _, err = process.communicate(b"x")
     assert (process.returncode, err) == (0, b"")
+
+
+@pytest.mark.parametrize("empty", ["A", "B"])
+def test_compare_exits_one_when_a_side_holds_nothing(
+    empty: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, nothing = tmp_path / "run.log", tmp_path / "empty.log"
+    log.write_text("step:1 - timing_s/gen:5.0 - timing_s/step:9.0 - actor/lr:1e-6\n")
+    nothing.write_text("hello\n")
+    names = [str(nothing), str(log)] if empty == "A" else [str(log), str(nothing)]
+    assert main(["compare", *names]) == 1
+    assert f"nothing in side {empty} was recognised" in capsys.readouterr().err

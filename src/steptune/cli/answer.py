@@ -47,10 +47,22 @@ def comparison(paths_a: Sequence[Path], paths_b: Sequence[Path]) -> Comparison:
     Raises:
         ReadError: a file cannot be opened.
     """
+    return comparison_and_unread(paths_a, paths_b)[0]
+
+
+def comparison_and_unread(paths_a: Sequence[Path], paths_b: Sequence[Path]) -> tuple[Comparison, dict[str, int]]:
+    """Return what may be said of B against A, and of each side in which nothing was recognised its number of lines.
+
+    Raises:
+        ReadError: a file cannot be opened.
+    """
     from steptune.compare.compare import compare
+    from steptune.diagnose.no_claim import is_empty
     from steptune.readers.read_paste import read_paste
 
-    return compare(read_paste(paths_a), read_paste(paths_b))
+    pastes = {"A": read_paste(paths_a), "B": read_paste(paths_b)}
+    unread = {side: paste.num_lines for side, paste in pastes.items() if is_empty(paste)}
+    return compare(pastes["A"], pastes["B"]), unread
 
 
 def ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -38,12 +38,12 @@ def run(args: argparse.Namespace) -> int:
     return EXIT_FOUND if is_faulty else EXIT_FINE
 
 
-def say_unread(wanted: str, num_lines: int) -> None:
+def say_unread(wanted: str, num_lines: int, where: str = "the input") -> None:
     """Say on stderr that nothing was recognised: a script must not take that for a clean bill."""
     from steptune.report.numbers import count_text
 
     sentence = explain(
-        "nothing in the input was recognised",
+        f"nothing in {where} was recognised",
         got=f"{count_text(num_lines, 'line')} without any" if num_lines else "an empty input",
         allowed=f"{wanted} of {', '.join(FRAMEWORKS)}",
         hint="paste what the trainer prints on its console, metrics included",

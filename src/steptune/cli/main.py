@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 FILES_HELP = "log, metrics, launch script or config of one job; a folder stands for its files, `-` for standard input"
 """What the commands that answer from files take; none of them sends anything anywhere."""
 
-COMMON_CODES = "1 an input cannot be read or the output not be written, 2 a wrong call or files of different jobs"
+COMMON_CODES = (
+    "1 nothing in an input was recognised, one cannot be read or the output not be written, "
+    "2 a wrong call or files of different jobs"
+)
 """Exit codes that they share."""
 
 RUN_CODES = "1 a problem that is named (the job, a limit, the disk), 2 a wrong call, 130 interrupted"
