@@ -103,6 +103,15 @@ class SavesModels(Protocol):
         ...
 
 
+@runtime_checkable
+class Prepares(Protocol):
+    """A framework whose runs begin with something that is made once; not every one has it."""
+
+    def prepare(self, job: JobSpec) -> None:
+        """Make what every run of the job begins with, such as the SFT start. Not tuning: no budget counts it."""
+        ...
+
+
 class Framework(Protocol):
     """A training framework as the stages see it."""
 

@@ -20,7 +20,7 @@ from typing import final
 from steptune import __version__
 from steptune.core.errors import JobError, LimitError, StepTuneError, StoreError, explain
 from steptune.core.event import Decided, SessionEnded, SessionResumed, SessionStarted
-from steptune.core.framework import Framework
+from steptune.core.framework import Framework, Prepares
 from steptune.core.job import JobSpec
 from steptune.store.codehash import code_hash
 from steptune.store.journal import Clock, open_for_append
@@ -74,6 +74,8 @@ def start_session(
     _check_baselines(job, framework)
     folder = RunFolder.create(options.root, job, clock)
     with session_lock(folder.path), machine_lock(_waiting(say_waiting)):
+        if isinstance(framework, Prepares):
+            framework.prepare(job)  # before the budget's clock starts
         context = _context(job, framework, folder, clock, spent_before_s=0.0)
         context.record(
             SessionStarted(

@@ -145,6 +145,10 @@ class EmbeddedFramework:
         """Physical memory."""
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
+    def prepare(self, job: JobSpec) -> None:
+        """Train the SFT start, if this machine has not got it; see `core.framework.Prepares`."""
+        self.start(job)
+
     def start(self, job: JobSpec) -> str:
         """Return the file with the SFT start, training it first if this machine has not got it."""
         key = job.model_dump_json()
