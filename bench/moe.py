@@ -59,8 +59,8 @@ MODELS = {
 }
 """13 M parameters of the first (4 M on a token) and 27 M of the second (5 M on a token)."""
 TOLERANCE = 1e-3
-"""Largest difference between arms, as a part of the largest value: float32 sums in another order. bf16 twenty times: the
-where-loop's backward pass adds up a token's gradients in bf16, choice by choice (1.04 % was seen at 8 choices)."""
+"""Largest difference between arms, as a part of the largest value: float32 sums in another order. bf16 twenty times:
+the where-loop's backward pass adds up a token's gradients in bf16, choice by choice (1.04 % seen at 8 choices)."""
 
 
 class LayerCall:
