@@ -1,6 +1,6 @@
 """What carries a schedule out: three lanes, the memory of one graph, and `carry_out`, the same code for every link.
 
-A link is a set of lanes: CUDA streams (`cuda_link.py`), the caller's thread and a background thread (`thread_lanes.py`),
+A link is a set of lanes: CUDA streams (`cuda_link.py`), the caller's thread and a background one (`thread_lanes.py`),
 or lines of a simulation (`simulated.py`). What the work *is* (bytes, CUDA copies, simulated seconds) only the memory
 behind it knows.
 """
