@@ -25,21 +25,20 @@ import torch
 from torch import Tensor
 
 from steptune.core.phase import Role, SpanKind
-from steptune.engine.choose import Choose, Chosen
+from steptune.engine.choose import Choose
 from steptune.engine.context import Context
 from steptune.engine.decode_weights import Head
+from steptune.engine.decoder import Decoder
 from steptune.engine.events import Recorder
 from steptune.engine.knobs import Dispatch
 from steptune.engine.kv_cache import KVCache
 from steptune.engine.model import Transformer
+from steptune.engine.outputs import Outputs
 from steptune.engine.prefix_store import PrefixStore, StoredPrefix
 from steptune.engine.routes import RouteTape, write_routes
-from steptune.engine.slots import GENERATED, POSITION, ROW, TOKEN, Slots
+from steptune.engine.slots import GENERATED, POSITION, ROW
 from steptune.engine.types import PromptBatch, RolloutTrace
 from steptune.engine.waiting import Waiting
-
-PREFILL_CHUNK_TOKENS = 8192
-"""Prompt positions computed at once: bounds a large prefill (its widest activation is 25 MB at the default model)."""
 
 ADMIT_FRAC = 1 / 16
 """Free slots, as a part of all, worth a prefill of their own: one by one, every finished row would cost a forward."""
@@ -71,51 +70,6 @@ class Turns:
     """The version now: a row that lived through an update is not kept."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Outputs:
-    """Buffers rows write to; entries at or behind a row's end are meaningless."""
-
-    token_BT: Tensor
-    logprob_BT: Tensor
-    raw_logprob_BT: Tensor | None
-    """At temperature 1; None where that is what was sampled from."""
-    entropy_BT: Tensor
-    routes_BLJk: Tensor | None
-    """Experts by row and cache position, if they are to be recorded."""
-
-    @staticmethod
-    def empty(
-        num_rows: int, max_len: int, pad_id: int, device: torch.device, routes_BLJk: Tensor | None, *, with_raw: bool
-    ) -> "Outputs":
-        """Return padded buffers."""
-        zeros = torch.zeros(3, num_rows, max_len, device=device)
-        return Outputs(
-            token_BT=torch.full((num_rows, max_len), pad_id, device=device),
-            logprob_BT=zeros[0],
-            raw_logprob_BT=zeros[1] if with_raw else None,
-            entropy_BT=zeros[2],
-            routes_BLJk=routes_BLJk,
-        )
-
-    def write(self, chosen: Chosen, row_n: Tensor, generated_n: Tensor) -> None:
-        """Book one token of each row."""
-        self.token_BT[row_n, generated_n] = chosen.token_n
-        self.logprob_BT[row_n, generated_n] = chosen.logprob_n
-        self.entropy_BT[row_n, generated_n] = chosen.entropy_n
-        if self.raw_logprob_BT is not None and chosen.raw_logprob_n is not None:
-            self.raw_logprob_BT[row_n, generated_n] = chosen.raw_logprob_n
-
-    def to(self, device: torch.device) -> "Outputs":
-        """Return them on ``device``."""
-        return Outputs(
-            token_BT=self.token_BT.to(device),
-            logprob_BT=self.logprob_BT.to(device),
-            raw_logprob_BT=None if self.raw_logprob_BT is None else self.raw_logprob_BT.to(device),
-            entropy_BT=self.entropy_BT.to(device),
-            routes_BLJk=None if self.routes_BLJk is None else self.routes_BLJk.to(device),
-        )
-
-
 @final
 class Generation:
     """Runs one batch; use once. Prompts, cache, outputs and model are on one device."""
@@ -134,17 +88,25 @@ class Generation:
         outputs: Outputs,
         recorder: Recorder | None,
     ) -> None:
-        self._model, self._head, self._cache, self._plan, self._prompts = model, head, cache, plan, prompts
-        self._choose, self._outputs, self._recorder = choose, outputs, recorder
+        self._model, self._cache, self._plan, self._prompts = model, cache, plan, prompts
+        self._outputs, self._recorder = outputs, recorder
+        self._decoder = Decoder(
+            model,
+            head,
+            cache,
+            outputs,
+            num_slots=plan.num_slots,
+            choose=choose,
+            eos_id=plan.eos_id,
+            moe_dispatch=plan.moe_dispatch,
+        )
+        self._slots = self._decoder.slots
         self._clock = time.perf_counter if recorder is None else recorder.clock
         self._head_len, self._head_B = prompts.tokens_BP.shape[1] - 1, prompts.lengths_B - 1
         self._entry_6B = _entry_table(prompts, limit_B, key_B)
         self._device = prompts.tokens_BP.device
-        self._slots = Slots(plan.num_slots, self._device)
         self._waiting = Waiting(prompts.group_B, plan.expected_B)
-        self._prefix_len = 0
-        self._prefill_tokens = self._reused_tokens = 0
-        self._running: list[int] = []
+        self._reused_tokens = 0
         self._seconds = {"prefill": 0.0, "decode": 0.0}
         self._shared: KVCache | None = None
         self._shared_routes: Tensor | None = None
@@ -162,10 +124,10 @@ class Generation:
                 with self._booked("decode"):
                     self._decode_continuous() if self._plan.continuous else self._decode_wave()
         return RolloutTrace(
-            prefill_tokens=self._prefill_tokens,
-            decode_iterations=len(self._running),
+            prefill_tokens=self._decoder.prefill_tokens,
+            decode_iterations=len(self._decoder.running),
             reused_tokens=self._reused_tokens,
-            running_I=tuple(self._running),
+            running_I=tuple(self._decoder.running),
             prefill_s=self._seconds["prefill"],
             decode_s=self._seconds["decode"],
         )
@@ -186,7 +148,8 @@ class Generation:
         if stored:
             self._prefill_suffixes(tokens_UP, head_U, self._shared, stored)
         else:
-            self._prefill(tokens_UP, head_U, self._shared, first_slot=0, routes_kLJk=self._shared_routes)
+            tokens_UH = tokens_UP[:, : self._head_len]
+            self._decoder.prefill(tokens_UH, head_U, self._shared, first_slot=0, routes_kLJk=self._shared_routes)
 
     def _stored(self, tokens_UP: Tensor, head_U: Tensor) -> dict[int, StoredPrefix]:
         """Return the earlier turn that each prompt continues, by prompt."""
@@ -215,12 +178,12 @@ class Generation:
             attend=cache.attend_suffixes(position_US, int(position_US.max()) + 1),
             recur=cache.states.after_prompts(0, num_new_U, width) if cache.states else None,
             moe_dispatch=self._plan.moe_dispatch,
-            routes=self._tape(),
+            routes=self._decoder.tape(),
         )
         self._model.hidden(token_US, position_US, context)
         if self._shared_routes is not None and context.routes is not None:
             self._write_suffix_routes(self._shared_routes, context.routes, position_US)
-        self._prefill_tokens += token_US.numel()
+        self._decoder.prefill_tokens += token_US.numel()
 
     def _write_suffix_routes(self, routes_ULJk: Tensor, tape: RouteTape, position_US: Tensor) -> None:
         """Book the experts of new tokens; padding beyond the table lands on its last place, which no prompt fills."""
@@ -238,21 +201,6 @@ class Generation:
             said = self._outputs.token_BT[row].tolist()
             turns.store.put(tuple((prompt + said)[:num_fed]), self._cache.read(slot, num_fed, turns.version))
 
-    def _prefill(
-        self, tokens_kP: Tensor, head_k: Tensor, cache: KVCache, first_slot: int, routes_kLJk: Tensor | None
-    ) -> None:
-        """Compute all tokens but the last of every prompt; ``routes_kLJk`` takes their experts."""
-        position_P = torch.arange(self._head_len, device=self._device)
-        chunk_len = max(1, PREFILL_CHUNK_TOKENS // self._head_len)
-        for start in range(0, len(tokens_kP), chunk_len):
-            chunk_kP = tokens_kP[start : start + chunk_len, : self._head_len]
-            context = self._at_prompts(cache, first_slot + start, head_k[start:][:chunk_len])
-            self._model.hidden(chunk_kP, position_P, context)
-            if routes_kLJk is not None and context.routes is not None:
-                row_k1 = torch.arange(start, start + len(chunk_kP), device=self._device)[:, None]
-                write_routes(routes_kLJk, context.routes, row_k1, position_P)
-            self._prefill_tokens += chunk_kP.numel()
-
     def _admit(self) -> None:
         row_k, first_slot = self._waiting.take(self._slots.num_free), self._slots.num_running
         if not len(row_k):
@@ -265,21 +213,17 @@ class Generation:
                 routes_BLJk[row_k] = self._shared_routes[prompt_k]
         elif self._head_len:
             routes_kLJk = None if routes_BLJk is None else routes_BLJk[row_k]
-            tokens_kP, head_k = self._prompts.tokens_BP[row_k], self._head_B[row_k]
-            self._prefill(tokens_kP, head_k, self._cache, first_slot, routes_kLJk)
+            tokens_kH, head_k = self._prompts.tokens_BP[row_k, : self._head_len], self._head_B[row_k]
+            self._decoder.prefill(tokens_kH, head_k, self._cache, first_slot=first_slot, routes_kLJk=routes_kLJk)
             if routes_BLJk is not None and routes_kLJk is not None:
                 routes_BLJk[row_k] = routes_kLJk
-        self._slots.admit(self._entry_6B[:, row_k])
-        self._measure_prefix()
-
-    def _measure_prefix(self) -> None:
-        self._prefix_len = int(self._slots.line(POSITION).max()) + 1
+        self._decoder.admit(self._entry_6B[:, row_k])
 
     def _decode_wave(self) -> None:
         """Decode until every row of the wave is done; done rows stay."""
         is_alive_n = torch.ones(self._slots.num_running, dtype=torch.bool, device=self._device)
         while is_alive_n.any():
-            done_n = self._step()
+            done_n = self._decoder.step()
             self._keep(done_n & is_alive_n)
             is_alive_n &= ~done_n
         self._slots.clear()
@@ -288,51 +232,11 @@ class Generation:
         """Decode until all rows are done or enough slots are free for waiting ones."""
         admit_at = max(1, int(self._slots.capacity * ADMIT_FRAC))
         while self._slots.num_running and not (self._waiting and self._slots.num_free >= admit_at):
-            done_n = self._step()
+            done_n = self._decoder.step()
             if done_n.any():
                 self._keep(done_n)
                 self._waiting.note(self._slots.line(ROW)[done_n], self._slots.line(GENERATED)[done_n])
-                source, target = self._slots.retire(done_n)
-                self._cache.move(source, target, self._prefix_len)
-                if self._slots.num_running:
-                    self._measure_prefix()
-
-    def _step(self) -> Tensor:
-        """Decode one token of every running row; return which rows ended with it."""
-        slots = self._slots
-        position_n = slots.line(POSITION)
-        context = self._at_tokens(position_n)
-        hidden_nD = self._model.hidden(slots.line(TOKEN), position_n, context)
-        chosen = self._choose(self._head(hidden_nD).float(), slots)
-        row_n = slots.line(ROW)
-        self._outputs.write(chosen, row_n, slots.line(GENERATED))
-        if self._outputs.routes_BLJk is not None and context.routes is not None:
-            write_routes(self._outputs.routes_BLJk, context.routes, row_n, position_n)
-        self._running.append(slots.num_running)
-        slots.advance(chosen.token_n)
-        self._prefix_len += 1
-        return (chosen.token_n == self._plan.eos_id) | slots.is_at_limit()
-
-    def _at_prompts(self, cache: KVCache, first_slot: int, head_k: Tensor) -> Context:
-        states = cache.states
-        return Context(
-            attend=cache.attend_prompts(first_slot),
-            recur=states.at_prompts(first_slot, head_k, self._head_len) if states else None,
-            moe_dispatch=self._plan.moe_dispatch,
-            routes=self._tape(),
-        )
-
-    def _at_tokens(self, position_n: Tensor) -> Context:
-        states = self._cache.states
-        return Context(
-            attend=self._cache.attend_tokens(position_n, self._prefix_len),
-            recur=states.at_tokens(len(position_n)) if states else None,
-            moe_dispatch=self._plan.moe_dispatch,
-            routes=self._tape(),
-        )
-
-    def _tape(self) -> RouteTape | None:
-        return None if self._outputs.routes_BLJk is None else RouteTape()
+                self._decoder.retire(done_n)
 
     @contextmanager
     def _booked(self, name: str) -> Generator[None]:

@@ -20,10 +20,11 @@ from steptune.engine.attention import CPU
 from steptune.engine.choose import Choose, Chosen, replayer, sampler
 from steptune.engine.decode_weights import Head, order_pays, order_weights
 from steptune.engine.events import Recorder
-from steptune.engine.generation import Generation, Outputs, Plan, Turns
+from steptune.engine.generation import Generation, Plan, Turns
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.kv_cache import KVCache
 from steptune.engine.model import Transformer
+from steptune.engine.outputs import Outputs
 from steptune.engine.prefix_store import PrefixStore
 from steptune.engine.rollout_checks import check_context, check_ends, check_handover, check_prompts, limits
 from steptune.engine.routes import no_routes
