@@ -2,7 +2,8 @@ import re
 
 import pytest
 
-from steptune.hardware.devices import devices, find_device
+from steptune.core.errors import DeviceError
+from steptune.hardware.devices import devices, figure_sources, find_device, named_device, source_of
 
 
 @pytest.mark.parametrize(
@@ -59,6 +60,43 @@ def test_rows_that_fill_an_h100() -> None:
 
 
 def test_unknown_peak_has_no_ridge() -> None:
-    found = find_device("B300")
+    found = find_device("Ascend 910C")
     assert found is not None
     assert found.ridge_rows is None
+
+
+def test_an_unknown_device_is_refused_with_a_near_name() -> None:
+    with pytest.raises(DeviceError, match=r"got `H210`.*did you mean `H20|H200|H100"):
+        named_device("H210")
+    with pytest.raises(DeviceError, match="measure on it"):
+        named_device("Cerebras")
+
+
+def test_peaks_are_dense_and_fp8_is_twice_bf16_at_most() -> None:
+    for device in devices():
+        if device.fp8_peak_tflops is not None and device.bf16_peak_tflops is not None:
+            # sparse figures are twice the dense ones: a mix of both would give 4 or 1
+            assert 1.95 <= device.fp8_peak_tflops / device.bf16_peak_tflops <= 2.05
+
+
+def test_the_devices_that_forecasts_need_have_every_figure() -> None:
+    for name in ("H100", "H200", "B200", "B300", "GB200", "GB300", "A100", "A100 40GB", "H800"):
+        device = named_device(name)
+        assert device.bf16_peak_tflops
+        assert device.hbm_gbyte_per_s
+        assert device.link_gbyte_per_s
+        assert device.nic_gbyte_per_s
+
+
+def test_figures_with_a_source_of_their_own_are_there_and_what_a_driver_reports_is_less() -> None:
+    for (name, field), source in figure_sources().items():
+        device = named_device(name)
+        assert device.name == name
+        assert getattr(device, field) is not None
+        assert source.startswith("https://")
+        assert source_of(device, field) == source
+    for device in devices():
+        for field in ("fp8_peak_tflops", "usable_gib", "nic_gbyte_per_s"):
+            if getattr(device, field) is not None:
+                assert (device.name, field) in figure_sources()
+        assert device.usable_gib is None or 0.9 <= device.usable_gib / device.memory_gib < 1

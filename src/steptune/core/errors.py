@@ -8,6 +8,7 @@ Tree::
     ├── HealthError(RuntimeError)     the run does not learn, so tuning it is pointless
     ├── TrialError(RuntimeError)      a launched run died, hung or reported nonsense
     ├── ModelError(ValueError)        a model folder cannot be used
+    ├── DeviceError(ValueError)       the facts of a device are not known
     ├── StoreError(RuntimeError)      the run folder is damaged, foreign or in use
     └── ReadError(ValueError)         a log or config could not be read
         └── MixedJobsError            the files are of different jobs
@@ -39,6 +40,10 @@ class TrialError(StepTuneError, RuntimeError):
 
 class ModelError(StepTuneError, ValueError):
     """A model folder is incomplete, damaged, or of a kind the engine does not have."""
+
+
+class DeviceError(StepTuneError, ValueError):
+    """A device that is not in the table, or a figure of it that nobody published."""
 
 
 class StoreError(StepTuneError, RuntimeError):

@@ -1,1 +1,1 @@
-"""Device facts as data, each with its source; an unknown device is None, never a guess."""
+"""Device facts as data, each with its source; an unknown device is refused or None, never a guess."""

@@ -10,6 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal
 
+from steptune.core.errors import DeviceError, explain, nearest
 from steptune.core.records import Record
 
 TERA = 1e12
@@ -32,13 +33,19 @@ class Device(Record):
     family: Family
     memory_gib: float
     """Upper bound of its memory in GiB."""
+    usable_gib: float | None = None
+    """What a driver reported of it, in GiB; None where no public report was found."""
     bf16_peak_tflops: float | None = None
     """Dense bf16, tera FLOP/s; None where the vendor is unclear or there is no bf16."""
+    fp8_peak_tflops: float | None = None
+    """Dense fp8, tera FLOP/s."""
     hbm_gbyte_per_s: float | None = None
     """Memory bandwidth in 1e9 bytes/s."""
     link: str
     link_gbyte_per_s: float | None = None
     """Both directions of all links of one device, 1e9 bytes/s."""
+    nic_gbyte_per_s: float | None = None
+    """Network of one device, one direction, in the vendor's usual node; a cluster may have less."""
     source: str
 
     @property
@@ -52,6 +59,25 @@ class Device(Record):
         return self.bf16_peak_tflops * TERA / (self.hbm_gbyte_per_s * GIGA)
 
 
+def named_device(name: str) -> Device:
+    """Return the device of that name.
+
+    Raises:
+        DeviceError: it is not in the table; the message has the nearest names and what to give instead.
+    """
+    device = find_device(name)
+    if device is None:
+        raise DeviceError(
+            explain(
+                "the facts of this device are not known",
+                got=f"`{name}`",
+                allowed=", ".join(device.name for device in devices()),
+                hint=f"{_near(name)} A device that is not in the table cannot be forecast: measure on it",
+            )
+        )
+    return device
+
+
 def find_device(name: str) -> Device | None:
     """Return the first device whose pattern stands in ``name`` (``8x NVIDIA H100 80GB HBM3``), or None."""
     for device, pattern in _patterns():
@@ -63,9 +89,29 @@ def find_device(name: str) -> Device | None:
 @cache
 def devices() -> tuple[Device, ...]:
     """Return all known devices in the order in which names are matched."""
-    text = files("steptune.hardware").joinpath("data", "devices.csv").read_text(encoding="utf-8")
-    rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
+    rows = _rows("devices.csv")
     return tuple(Device.model_validate({key: value or None for key, value in row.items()}) for row in rows)
+
+
+@cache
+def figure_sources() -> dict[tuple[str, str], str]:
+    """Return the source of figures by (device, field) where it is not the row's own `source`."""
+    return {(row["device"], row["field"]): row["source"] for row in _rows("sources.csv")}
+
+
+def source_of(device: Device, field: str) -> str:
+    """Return where a figure of ``device`` comes from."""
+    return figure_sources().get((device.name, field), device.source)
+
+
+def _near(name: str) -> str:
+    hint = nearest(name.upper(), [device.name.upper() for device in devices()])
+    return hint if hint.startswith("did you mean") else "No name of the table is near it."
+
+
+def _rows(file: str) -> list[dict[str, str]]:
+    text = files("steptune.hardware").joinpath("data", file).read_text(encoding="utf-8")
+    return list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
 
 
 @cache
