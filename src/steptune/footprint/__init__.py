@@ -1,0 +1,1 @@
+"""What a layout asks of one device: bytes by phase, and the roofline of decode and prefill."""

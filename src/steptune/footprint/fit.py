@@ -1,0 +1,142 @@
+"""Does it fit, and the smallest change that keeps the mathematics and would make it fit.
+
+A phase does not fit where even its lower bound exceeds the device, fits where its upper bound does not, and is too
+close to call between. The surprise: an engine can fail *inside* its share: no room for one longest sequence.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, final
+
+from steptune.core.estimate import Estimate, Source
+from steptune.core.units import BYTES_PER_GIB, gib
+from steptune.footprint.changes import CHANGES
+from steptune.footprint.engine import Pool, pool, share_bytes
+from steptune.footprint.layout import JobLayout
+from steptune.footprint.phases import PhaseBytes, PhaseName, held_by_trainer, phase_bytes
+from steptune.footprint.term import total
+from steptune.hardware.devices import Device, source_of
+from steptune.shapes.shape import ModelShape
+
+Answer = Literal["fits", "does not fit", "too close to call"]
+
+REPORTED_FRAC = 0.983
+"""Part of the marketed memory a driver reports where no report is in the table: the smallest of the Hopper, Ada and
+Ampere cards that have one (23.6 of 24 GiB, RTX 4090)."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fit:
+    """The answer for one layout."""
+
+    answer: Answer
+    capacity: Estimate
+    phases: tuple[PhaseBytes, ...]
+    tightest: PhaseName
+    """The phase with the least room."""
+    pool: Pool | None
+    """The engine's cache; None without an engine."""
+    why: str
+    """One sentence."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Advice:
+    """Changes, cheapest first, and the answer with all of them."""
+
+    changes: tuple[str, ...]
+    fit: Fit
+
+
+def capacity_of(device: Device) -> Estimate:
+    """Return the bytes a process can use of a device, as a driver reports them."""
+    if device.usable_gib is not None:
+        value, note = device.usable_gib, source_of(device, "usable_gib")
+    else:
+        value, note = REPORTED_FRAC * device.memory_gib, f"{REPORTED_FRAC} of the marketed size; {device.source}"
+    return Estimate(value=value * BYTES_PER_GIB, unit="bytes", source=Source.PUBLISHED, note=note)
+
+
+def judge(shape: ModelShape, job: JobLayout, capacity: Estimate) -> Fit:
+    """Return whether every phase of ``job`` fits into ``capacity``."""
+    phases = phase_bytes(shape, job, capacity.value)
+    tightest = max(phases, key=lambda phase: phase.total.value)
+    left = _pool(shape, job, capacity.value)
+    answer, why = _answer(phases, tightest, left, capacity.value)
+    return Fit(answer=answer, capacity=capacity, phases=phases, tightest=tightest.phase, pool=left, why=why)
+
+
+def smallest_change(shape: ModelShape, job: JobLayout, capacity: Estimate) -> Advice | None:
+    """Return the cheapest change that makes ``job`` fit, else several together; None where it fits or nothing helps.
+
+    Single changes are tried from the cheapest on; then they are added up in that order, and what proves unnecessary is
+    taken out again.
+    """
+    if judge(shape, job, capacity).answer == "fits":
+        return None
+    for change in CHANGES:
+        changed = change.apply(job)
+        if changed is not None and (fit := judge(shape, changed, capacity)).answer == "fits":
+            return Advice(changes=(change.text(job, changed),), fit=fit)
+    kept = _added_up(shape, job, capacity)
+    if kept is None:
+        return None
+    needed = [
+        i for i in range(len(kept)) if _with(shape, job, capacity, [*kept[:i], *kept[i + 1 :]])[1].answer != "fits"
+    ]
+    if _with(shape, job, capacity, [kept[i] for i in needed])[1].answer == "fits":
+        kept = [kept[i] for i in needed]
+    texts, fit = _with(shape, job, capacity, kept)
+    return Advice(changes=texts, fit=fit)
+
+
+def _added_up(shape: ModelShape, job: JobLayout, capacity: Estimate) -> list[int] | None:
+    chosen: list[int] = []
+    for i in range(len(CHANGES)):
+        chosen.append(i)
+        if _with(shape, job, capacity, chosen)[1].answer == "fits":
+            return chosen
+    return None
+
+
+def _with(shape: ModelShape, job: JobLayout, capacity: Estimate, chosen: list[int]) -> tuple[tuple[str, ...], Fit]:
+    texts: list[str] = []
+    for i in chosen:
+        changed = CHANGES[i].apply(job)
+        if changed is not None:
+            texts.append(CHANGES[i].text(job, changed))
+            job = changed
+    return tuple(texts), judge(shape, job, capacity)
+
+
+def _pool(shape: ModelShape, job: JobLayout, capacity_bytes: float) -> Pool | None:
+    if job.rollout is None:
+        return None
+    held = total(held_by_trainer(shape, job.train)).value if job.is_colocated else 0.0
+    return pool(shape, job.rollout, share_bytes(job.rollout, capacity_bytes, held))
+
+
+def _answer(
+    phases: tuple[PhaseBytes, ...], tightest: PhaseBytes, left: Pool | None, capacity_bytes: float
+) -> tuple[Answer, str]:
+    if left is not None and left.sequences < 1:
+        return "does not fit", (
+            f"rollout: inside its share the engine has {gib(left.num_bytes):.1f} GiB for the cache and one longest "
+            f"sequence takes {gib(left.bytes_per_sequence):.1f} GiB"
+        )
+    lows = [phase for phase in phases if (phase.total.low or 0.0) > capacity_bytes]
+    if lows:
+        return "does not fit", _sentence(max(lows, key=lambda phase: phase.total.value), capacity_bytes)
+    if all((phase.total.high or 0.0) <= capacity_bytes for phase in phases):
+        return "fits", _sentence(tightest, capacity_bytes)
+    widest = max(phases, key=lambda phase: phase.total.high or 0.0)
+    return "too close to call", _sentence(widest, capacity_bytes)
+
+
+def _sentence(phase: PhaseBytes, capacity_bytes: float) -> str:
+    size = phase.total
+    return (
+        f"{phase.phase}: {gib(size.value):.1f} GiB ({gib(size.low or 0):.1f} to {gib(size.high or 0):.1f}) "
+        f"of {gib(capacity_bytes):.1f} GiB"
+    )

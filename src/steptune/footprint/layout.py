@@ -1,0 +1,117 @@
+"""How a job lies on its devices: what decides the bytes of one of them.
+
+The surprise: "offload" means two things. verl's moves weights or optimizer to the host *between* the phases that use
+them (`IDLE_HOST`), so the training peak stays; DeepSpeed's, FSDP's CPU offload and Megatron's keep them there for good
+(`HOST`).
+"""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from steptune.core.records import Record
+
+Count = Annotated[int, Field(ge=1)]
+Tokens = Annotated[int, Field(ge=0)]
+Frac = Annotated[float, Field(gt=0, le=1)]
+
+
+class Place(StrEnum):
+    """Where weights or optimizer states are."""
+
+    DEVICE = "device"
+    """On the device in every phase."""
+    IDLE_HOST = "idle_host"
+    """On the device in the phases that use them only."""
+    HOST = "host"
+    """On the host; pieces pass through the device."""
+
+
+class TrainLayout(Record):
+    """The trainer on its devices.
+
+    Example: verl's FSDP defaults on 8 devices, 7B: ``TrainLayout(num_devices=8, sharding="full", weight_bytes=4,
+    has_master=False, micro_tokens=16384, longest=4096)``.
+    """
+
+    num_devices: Count
+    sharding: Literal["none", "optimizer", "gradients", "full"]
+    """What is divided over data-parallel devices: ZeRO 0 to 3 (arXiv 1910.02054); FSDP is ``full``, Megatron's
+    distributed optimizer ``optimizer``."""
+    shard_ways: Count | None = None
+    """Devices one copy is divided over; None is all data-parallel ones."""
+    tensor: Count = 1
+    pipeline: Count = 1
+    context: Count = 1
+    """Ways one sequence is divided: context parallelism or Ulysses."""
+    expert: Count = 1
+    expert_tensor: Count | None = None
+    """Ways each expert is divided; None is as the rest of a layer."""
+    sequence_parallel: bool = True
+    """Whether what tensor parallelism leaves whole is divided by it too (arXiv 2205.05198)."""
+    weight_bytes: float = 2
+    """Bytes of a stored weight."""
+    has_master: bool = True
+    """An fp32 copy of the weights beside them, with the optimizer; False where the stored weights are fp32 or the
+    optimizer works on them."""
+    grad_bytes: float = 4
+    optimizer_bytes: float = 8
+    """Bytes of optimizer state a trained weight: AdamW 8, with 8-bit states 2, SGD 0."""
+    grads_stay: bool = False
+    """Whether gradient buffers outlive the update (Megatron's)."""
+    weights: Place = Place.DEVICE
+    optimizer: Place = Place.DEVICE
+    reference: Place | None = None
+    """A second model for the KL penalty; None is none."""
+    recompute: Literal["none", "selective", "full"] = "full"
+    offloads_inputs: bool = False
+    """Whether the inputs of recomputed layers wait on the host."""
+    has_fused_kernels: bool = False
+    """Norms, rotation and activation in one kernel each (Megatron, Liger); eager PyTorch keeps copies between."""
+    micro_tokens: Tokens
+    """Tokens of the largest micro-batch with padding, before `context` divides it."""
+    logprob_tokens: Tokens | None = None
+    """Likewise of the passes without gradient; None is `micro_tokens`."""
+    logits_tokens: Tokens | None = None
+    """Tokens whose logits stand at once, where fewer than the micro-batch has: answers alone, or a chunk."""
+    longest: Tokens
+    """Prompt and answer at their limits: a micro-batch cannot be smaller."""
+    lora_rank: Count | None = None
+    """None trains every weight."""
+
+
+class RolloutLayout(Record):
+    """One engine.
+
+    Example: ``RolloutLayout(tensor=2, share=0.6, sleeps=True, longest=4096)``.
+    """
+
+    tensor: Count = 1
+    pipeline: Count = 1
+    expert: Count = 1
+    weight_bytes: float = 2
+    kv_bytes: float = 2
+    share: Frac
+    """`gpu_memory_utilization` (vLLM) or `mem_fraction_static` (SGLang)."""
+    share_of: Literal["total", "free"] = "total"
+    """vLLM takes its share of the whole device, SGLang of what is free when it starts."""
+    sleeps: bool = True
+    """Whether it frees weights and cache while others work on its device."""
+    has_graphs: bool = True
+    """CUDA graphs; their memory is outside the share."""
+    max_sequences: Count = 256
+    batched_tokens: Count = 8192
+    longest: Tokens
+    sync_bucket_bytes: float | None = None
+    """Weights in flight at a hand-over; None is the largest tensor, gathered."""
+
+
+class JobLayout(Record):
+    """Trainer and engines."""
+
+    train: TrainLayout
+    rollout: RolloutLayout | None = None
+    """None where the job states no engine."""
+    is_colocated: bool = True
+    """Whether they take turns on the same devices."""
