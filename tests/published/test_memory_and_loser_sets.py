@@ -1,0 +1,85 @@
+import hashlib
+from collections import Counter
+from importlib.resources import files
+
+from steptune.published.async_losers import LoserKind, async_losers
+from steptune.published.memory_cases import MemoryOutcome, MemoryPhase, excluded_posts, memory_cases
+from steptune.published.public_run import public_runs
+
+
+def test_at_least_forty_of_each_outcome_name_model_and_memory() -> None:
+    usable = Counter(
+        case.outcome for case in memory_cases() if case.gpu_memory_gb is not None and case.num_gpus is not None
+    )
+    assert usable[MemoryOutcome.FIT] >= 40
+    assert usable[MemoryOutcome.OUT_OF_MEMORY] >= 40
+
+
+def test_every_memory_case_has_an_address_and_an_own_name() -> None:
+    cases = memory_cases()
+    assert len({case.id for case in cases}) == len(cases)
+    assert all("/" in case.source for case in cases)
+
+
+def test_only_what_ran_out_has_a_phase() -> None:
+    for case in memory_cases():
+        assert (case.phase is None) is (case.outcome is MemoryOutcome.FIT), case.id
+
+
+def test_what_fitted_stayed_inside_its_gpu() -> None:
+    # vendors count 1e9 bytes to a GB, tools 2**30 to a GiB; several sources print the card's own size as the peak
+    for case in memory_cases():
+        if case.outcome is MemoryOutcome.FIT and case.peak_gib is not None and case.gpu_memory_gb is not None:
+            assert case.peak_gib <= case.gpu_memory_gb, case.id
+
+
+def test_a_longest_sequence_is_prompt_and_answer_unless_the_total_is_stated() -> None:
+    cases = {case.id: case for case in memory_cases()}
+    assert cases["openrlhf-776"].worst_len == 2048
+    assert cases["prime-rl-950"].worst_len == 32768
+    assert cases["verl-2031"].worst_len is None
+
+
+def test_posts_left_out_have_a_reason_and_are_no_case_of_running_out() -> None:
+    left_out = {post.source for post in excluded_posts()}
+    assert all(post.reason for post in excluded_posts())
+    assert len(left_out) >= 20
+    ran_out = {case.source for case in memory_cases() if case.outcome is MemoryOutcome.OUT_OF_MEMORY}
+    assert not ran_out & left_out
+
+
+def test_phases_are_more_than_unknown() -> None:
+    named = [case for case in memory_cases() if case.phase not in (None, MemoryPhase.UNKNOWN)]
+    assert len({case.phase for case in named}) >= 4
+
+
+def test_at_least_ten_losers_can_be_scored() -> None:
+    scored = [loser for loser in async_losers() if loser.is_scored]
+    schedule = [loser for loser in scored if loser.kind in (LoserKind.ASYNC, LoserKind.DISAGGREGATED)]
+    assert len(schedule) >= 10
+    assert all(loser.time_ratio is not None and loser.time_ratio > 0.98 for loser in scored)
+
+
+def test_a_stated_ratio_is_the_ratio_of_the_stated_times() -> None:
+    for loser in async_losers():
+        if loser.sync_s is not None and loser.async_s is not None and loser.time_ratio is not None:
+            assert abs(loser.async_s / loser.sync_s - loser.time_ratio) < 0.001, loser.id
+
+
+def test_rows_that_a_loser_names_stand_in_the_table() -> None:
+    known = {run.id for run in public_runs()}
+    for loser in async_losers():
+        assert set((loser.run_ids or "").split()) <= known, loser.id
+
+
+def test_the_sets_are_the_ones_committed_before_any_score() -> None:
+    data = files("steptune.published").joinpath("data")
+    for name, sha256 in FROZEN.items():
+        assert hashlib.sha256(data.joinpath(name).read_bytes()).hexdigest() == sha256, name
+
+
+FROZEN = {
+    "memory_cases.csv": "fd4ead5e1cde04e8bd6b66b87d611f7411e5190a889d22716265d77dcd1173f8",
+    "async_losers.csv": "564f30972246f4f714da8aab669cc1ed1ff5f0c0787377e94ccd236842f2f75d",
+}
+"""A case may be mended, but then in a commit that says so and changes the hash here."""
