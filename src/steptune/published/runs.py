@@ -1,4 +1,8 @@
-"""Published runs: what others measured, to say how far a step is from theirs and what differs."""
+"""Published runs: what others measured, to say how far a step is from theirs and what differs.
+
+Surprise: these are the whole steps and throughputs of the one table of public runs (`public_run`), under our names of
+the frameworks. A lag that a source gives in words is unknown here: only a number of steps can be compared.
+"""
 
 import re
 from functools import cache
@@ -8,6 +12,22 @@ from steptune.published.table import read_rows
 
 _SIZE = re.compile(r"(?<![A-Za-z0-9])A?(\d+(?:\.\d+)?)\s?[Bb](?![A-Za-z0-9])")
 """Billions of parameters in a model name: ``Qwen3-30B-A3B`` holds 30 and 3."""
+
+FRAMEWORK_NAMES = {
+    "NeMo-RL": "nemo_rl",
+    "EasyR1 (verl fork)": "easyr1",
+    "SkyRL": "skyrl",
+    "MarinSkyRL (SkyRL)": "skyrl",
+    "AReaL": "areal",
+    "miles (slime fork)": "slime",
+    "OpenRLHF": "openrlhf",
+    "verl fully_async": "verl",
+    "TRL (open-r1)": "trl",
+}
+"""Our name of a framework by the source's; others keep theirs."""
+
+WHOLE_STEPS = ("full_step", "throughput_only")
+"""Kinds of row that say how long a step takes."""
 
 
 class PublishedRun(Record):
@@ -57,9 +77,19 @@ def billions_in(model: str) -> float | None:
 
 @cache
 def published_runs() -> tuple[PublishedRun, ...]:
-    """Return all rows of the table."""
-    optional = PublishedRun.model_fields
-    rows = read_rows("runs.csv")
-    return tuple(
-        PublishedRun.model_validate({k: v for k, v in row.items() if v or optional[k].is_required()}) for row in rows
-    )
+    """Return the rows that may be shown: whole steps and throughputs of quality A and B."""
+    rows = read_rows("public_runs.csv")
+    return tuple(_shown(row) for row in rows if row["quality"] in ("A", "B") and _says_step(row))
+
+
+def _says_step(row: dict[str, str]) -> bool:
+    return row["row_kind"] in WHOLE_STEPS and bool(row["step_time_s"] or row["tokens_per_s_per_gpu"])
+
+
+def _shown(row: dict[str, str]) -> PublishedRun:
+    fields = PublishedRun.model_fields
+    kept = {name: text for name, text in row.items() if name in fields and (text or fields[name].is_required())}
+    kept["framework"] = FRAMEWORK_NAMES.get(row["framework"], row["framework"])
+    if not row["async_lag"].isdecimal():
+        kept.pop("async_lag", None)
+    return PublishedRun.model_validate(kept)
