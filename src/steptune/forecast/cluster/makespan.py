@@ -34,6 +34,7 @@ def makespan(knobs: RolloutKnobs, costs: RolloutCosts, work: Work, *, step: int 
     """
     done: list[Group] = []
     pool = Pool(knobs, costs, work, on_done=lambda _, group: done.append(group))
+    pool.turn = step * work.groups_per_step % knobs.num_replicas
     groups = [fresh(i, shape) for i, shape in enumerate(work.steps[step % len(work.steps)])]
     pool.submit(groups)
     went_on = pool.run(lambda: len(done) == len(groups))

@@ -47,7 +47,8 @@ class Pool:
         self._num_booked = 0
         self._free = knobs.num_env_workers
         self._calls: deque[tuple[float, Replica, Row]] = deque()
-        self._turn = 0
+        self.turn = 0
+        """Replica that gets the next group in turn."""
         self.replicas = [
             Replica(
                 i,
@@ -125,8 +126,8 @@ class Pool:
     def _routed(self, groups: Sequence[Group]) -> list[tuple[Group, int]]:
         count = len(self.replicas)
         if self.knobs.routing == "round_robin":
-            first = self._turn
-            self._turn = (self._turn + len(groups)) % count
+            first = self.turn
+            self.turn = (self.turn + len(groups)) % count
             return [(group, (first + i) % count) for i, group in enumerate(groups)]
         by_tokens = self.knobs.routing == "longest_first"
         loads = [(replica.load(by_tokens=by_tokens), i) for i, replica in enumerate(self.replicas)]

@@ -163,12 +163,13 @@ class _Queue:
         if num_warmup == 0:
             self.at_start = self.pool.spent()
         went_on = self.pool.run(lambda: len(self.steps) >= num_warmup + num_steps)
-        assert went_on and self.at_start is not None, "a queue in which nobody can go on"
+        assert went_on, "a queue in which nobody can go on"
+        assert self.at_start is not None, "warm-up has ended"
         made = sum(replica.num_made for replica in self.pool.replicas)
         return QueueRun(
             steps=tuple(self.steps[num_warmup:]),
             sync_s=self.sync_s,
-            spent=tuple(_minus(b, a) for a, b in zip(self.at_start, self.pool.spent(), strict=True)),
+            spent=tuple(_minus(a, b) for a, b in zip(self.at_start, self.pool.spent(), strict=True)),
             tokens_made=made,
             tokens_trained=self.trained,
             tokens_dropped=self.dropped,

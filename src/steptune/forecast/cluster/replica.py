@@ -119,6 +119,8 @@ class Replica:
         self.factor = costs.factor(index)
         self.max_completion, self.in_flight, self.reprefill = max_completion, in_flight, reprefill
         self.plan, self.ask, self.done = plan, ask, done
+        self.counts_cache = knobs.kv_tokens is not None or costs.decode.per_cached_token_s > 0
+        """Whether anything depends on the cached tokens: where nothing does they are not counted."""
         self.version = 0
         self.stamp = 0
         self.iteration = 0
@@ -208,19 +210,22 @@ class Replica:
         self.spent.decode += jump.seconds(jump.count) - jump.prefill_s
         self.iteration += jump.count
         self.num_made += jump.count * len(self.running)
-        if self.knobs.admission == "preempt":
+        if self.counts_cache and self.knobs.admission == "preempt":
             self.cached += jump.count * len(self.running)
-        while self.stops and self.stops[0][0] <= self.iteration:
-            _, _, stamp, row = heapq.heappop(self.stops)
-            if row in self.running and row.stamp == stamp:
+        stops, iteration = self.stops, self.iteration
+        while stops and stops[0][0] <= iteration:
+            _, _, stamp, row = heapq.heappop(stops)
+            if row.stamp == stamp and row in self.running:
                 self._stop(now_s, row)
-        self._preempt()
+        if self.counts_cache:
+            self._preempt()
 
     def _stop(self, now_s: float, row: Row) -> None:
         del self.running[row]
         row.made = row.next_stop()
         if row.made >= row.tokens:
-            self.cached -= self._held(row)
+            if self.counts_cache:
+                self.cached -= self._held(row)
             self._end(now_s, row)
         else:
             self.num_away += 1
@@ -288,6 +293,8 @@ class Replica:
     def _admit(self, now_s: float) -> int:
         """Let rows in while there is room; return the positions to compute."""
         prefill_tokens = 0
+        if not self.waiting and not self.ready:
+            return 0
         while self.ready and self._has_slot():
             if self._has_room(1):
                 self._start(self.ready.popleft())
@@ -305,7 +312,8 @@ class Replica:
             if row.tokens == 0:
                 self._end(now_s, row)
                 continue
-            self.cached += self._held(row)
+            if self.counts_cache:
+                self.cached += self._held(row)
             self._start(row)
         return prefill_tokens
 
@@ -314,7 +322,8 @@ class Replica:
         row.stamp += 1
         self.num_stops += 1
         self.running[row] = None
-        heapq.heappush(self.stops, (self.iteration + row.next_stop() - row.made, self.num_stops, row.stamp, row))
+        stop_at = row.next_stop() if row.waits else row.tokens
+        heapq.heappush(self.stops, (self.iteration + stop_at - row.made, self.num_stops, row.stamp, row))
 
     def _has_slot(self) -> bool:
         return self.knobs.max_rows is None or len(self.running) < self.knobs.max_rows
@@ -327,7 +336,9 @@ class Replica:
 
     def _fits(self, row: Row) -> bool:
         limit = self.knobs.kv_tokens
-        if limit is not None and self.knobs.admission == "reserve":
+        if limit is None:
+            return True
+        if self.knobs.admission == "reserve":
             return self.cached + row.group.shape.prompt + self.max_completion <= limit
         return self._has_room(row.group.shape.prompt + row.made + 1)
 

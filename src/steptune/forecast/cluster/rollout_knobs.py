@@ -1,4 +1,4 @@
-"""Everything that the rollout side's time depends on: its knobs, and its prices. A hashable value each, to memoise on."""
+"""All that the rollout side's time depends on: its knobs and its prices. Hashable values, to memoise on."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -93,6 +93,8 @@ class TrainCosts:
     """Busiest expert's tokens over the mean: 1 for a dense model."""
     offload_bytes: float = 0.0
     offload_bytes_per_s: float = math.inf
+    carried_s: float = 0.0
+    """Per step, whatever the batch and the ranks: reward, advantage, controller, what no span covers."""
     forwards_frac: float = 0.0
     """Log-prob passes beside training (reference, proximal), as a part of training's compute."""
     slowdown: tuple[float, ...] = ()
@@ -121,6 +123,7 @@ class TrainTime:
     reduce_s: float
     optimizer_s: float
     offload_s: float
+    carried_s: float
     num_micro_batches: int
     """Of the slowest ranks, all updates."""
 
@@ -128,7 +131,15 @@ class TrainTime:
     def seconds(self) -> float:
         """The whole."""
         return math.fsum(
-            (self.compute_s, self.imbalance_s, self.bubble_s, self.reduce_s, self.optimizer_s, self.offload_s)
+            (
+                self.compute_s,
+                self.imbalance_s,
+                self.bubble_s,
+                self.reduce_s,
+                self.optimizer_s,
+                self.offload_s,
+                self.carried_s,
+            )
         )
 
 
@@ -146,6 +157,7 @@ def train_time(knobs: TrainKnobs, costs: TrainCosts, groups: Sequence[GroupShape
         reduce_s=reduce_s * knobs.num_updates,
         optimizer_s=costs.per_update_s * knobs.num_updates,
         offload_s=offload_s * knobs.num_updates,
+        carried_s=costs.carried_s,
         num_micro_batches=sum(count for _, _, _, count in updates),
     )
 
@@ -153,7 +165,7 @@ def train_time(knobs: TrainKnobs, costs: TrainCosts, groups: Sequence[GroupShape
 def fixed_s(knobs: TrainKnobs, costs: TrainCosts) -> float:
     """Return the seconds per step that no number of tokens changes: a lower bound needs them."""
     empty = train_time(knobs, costs, ())
-    return empty.reduce_s + empty.optimizer_s + empty.offload_s
+    return empty.reduce_s + empty.optimizer_s + empty.offload_s + empty.carried_s
 
 
 def _update(knobs: TrainKnobs, costs: TrainCosts, rows: Sequence[int]) -> tuple[float, float, float, int]:
