@@ -69,6 +69,11 @@ class Decoder:
                 write_routes(routes_kLJk, context.routes, row_k1, position_H)
             self.prefill_tokens += chunk_kH.numel()
 
+    def begin_empty(self, first_slot: int, num_rows: int) -> None:
+        """Prepare slots for rows whose heads are empty: a recurrent layer must not go on from who was there before."""
+        if self.cache.states is not None:
+            self.cache.states.empty(first_slot, num_rows)
+
     def admit(self, lines_6k: Tensor) -> None:
         """Let rows run whose heads are in the cache, behind those that run (lines: see `slots`)."""
         self.slots.admit(lines_6k)

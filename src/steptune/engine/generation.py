@@ -217,6 +217,8 @@ class Generation:
             self._decoder.prefill(tokens_kH, head_k, self._cache, first_slot=first_slot, routes_kLJk=routes_kLJk)
             if routes_BLJk is not None and routes_kLJk is not None:
                 routes_BLJk[row_k] = routes_kLJk
+        if not self._head_len:
+            self._decoder.begin_empty(first_slot, len(row_k))
         self._decoder.admit(self._entry_6B[:, row_k])
 
     def _decode_wave(self) -> None:

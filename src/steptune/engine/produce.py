@@ -162,6 +162,7 @@ def join_batches(batches: Sequence[RolloutBatch]) -> RolloutBatch:
     """Return the rows of all batches as one, padded to the widest."""
     prompts = [b.prompts for b in batches]
     raw = [b.raw_logprobs_BT for b in batches if b.raw_logprobs_BT is not None]
+    num_tokens = [int(b.lengths_B.sum()) for b in batches]
     return RolloutBatch(
         prompts=PromptBatch(
             tokens_BP=_stack([p.tokens_BP for p in prompts], PAD),
@@ -176,7 +177,7 @@ def join_batches(batches: Sequence[RolloutBatch]) -> RolloutBatch:
         raw_logprobs_BT=_stack(raw, 0) if len(raw) == len(batches) else None,
         versions_BT=_stack([b.versions_BT for b in batches], -1),
         finished_B=torch.cat([b.finished_B for b in batches]),
-        entropy=sum(b.entropy for b in batches) / len(batches),
+        entropy=sum(b.entropy * n for b, n in zip(batches, num_tokens, strict=True)) / sum(num_tokens),
         routes_BLJk=_stack_routes([b.routes_BLJk for b in batches]),
     )
 

@@ -14,7 +14,7 @@ from typing import final
 import torch
 from torch import Tensor
 
-from steptune.core.errors import HealthError, explain
+from steptune.core.errors import HealthError
 from steptune.core.model import ExpertFields, ModelSpec
 from steptune.engine.attention import CPU
 from steptune.engine.choose import Choose, Chosen, replayer, sampler
@@ -26,10 +26,18 @@ from steptune.engine.kv_cache import KVCache
 from steptune.engine.model import Transformer
 from steptune.engine.outputs import Outputs
 from steptune.engine.prefix_store import PrefixStore
-from steptune.engine.rollout_checks import check_context, check_ends, check_handover, check_prompts, limits
+from steptune.engine.rollout_checks import (
+    check_context,
+    check_ends,
+    check_handover,
+    check_logprobs,
+    check_prompts,
+    limits,
+)
 from steptune.engine.routes import no_routes
 from steptune.engine.sampling import noise_keys
 from steptune.engine.slots import GENERATED, ROW, Slots
+from steptune.engine.stream.stream import Stream, StreamPlan
 from steptune.engine.types import PromptBatch, RolloutBatch, RolloutTrace
 from steptune.engine.waiting import LengthHistory
 
@@ -128,6 +136,41 @@ class RolloutEngine:
         if self.knobs.admit_order == "longest_first":
             self._history.note(prompts.problem_B, made.lengths_B)
         return made, trace
+
+    def stream(
+        self,
+        *,
+        num_slots: int,
+        num_rows: int,
+        max_completion_len: int,
+        temperature: float,
+        seed: int,
+        is_forced: bool,
+        recorder: Recorder | None = None,
+    ) -> Stream:
+        """Return a stream over this engine's weights, with a cache of its own.
+
+        ``num_slots`` rows decode at once unless `rollout_concurrency` says fewer; ``num_rows`` bounds the rows of all
+        groups in the making. ``is_forced``: every row has exactly the tokens of its limit.
+        """
+        choose = sampler(temperature, self._eos_id, is_forced=is_forced, greedy=False)
+        plan = StreamPlan(
+            num_slots=min(self.knobs.rollout_concurrency or num_slots, num_slots),
+            num_rows=num_rows,
+            max_completion_len=max_completion_len,
+            seed=seed,
+            is_forced=is_forced,
+            share_prefill=self.knobs.share_prefill,
+            with_raw=temperature != 1,
+            with_routes=self.knobs.router_replay,
+            moe_dispatch=self.knobs.moe_dispatch,
+            pad_id=self._pad_id,
+            eos_id=self._eos_id,
+            vocab_size=self._vocab_size,
+            context_len=self._context_len,
+        )
+        choose = choose if recorder is None else _counted(choose, recorder)
+        return Stream(self._model, self._head, plan, choose, lambda: self.version, recorder)
 
     def score(self, prompts: PromptBatch, completion_BT: Tensor, lengths_B: Tensor, *, temperature: float) -> Tensor:
         """Return log-probs [B, T] of given completions, 0 in the padding, through the decode path itself.
@@ -242,17 +285,11 @@ class RolloutEngine:
     def _checked(self, logprob_BT: Tensor, mask_BT: Tensor) -> Tensor:
         """Return the log-probs with zeroed padding; refuse NaN and infinity, and forget a cache full of them."""
         logprob_BT = torch.where(mask_BT, logprob_BT, 0.0)
-        num_bad = int((~logprob_BT.isfinite()).sum())
-        if num_bad:
+        try:
+            check_logprobs(logprob_BT, num_tokens=int(mask_BT.sum()))
+        except HealthError:
             self._cache = KVCache(self._model.spec, 0, 0, self._cache.data.dtype, self._device)
-            raise HealthError(
-                explain(
-                    "the rollout's log-probs must be finite",
-                    got=f"{num_bad} of {int(mask_BT.sum())} NaN or infinite",
-                    allowed="finite numbers",
-                    hint="lower `algorithm.lr`; the weights have diverged",
-                )
-            )
+            raise
         return logprob_BT
 
 

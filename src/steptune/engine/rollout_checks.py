@@ -6,7 +6,7 @@ Shape letters: B rows, P prompt token.
 import torch
 from torch import Tensor
 
-from steptune.core.errors import JobError, explain
+from steptune.core.errors import HealthError, JobError, explain
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.model import Transformer
 from steptune.engine.types import PromptBatch
@@ -99,6 +99,24 @@ def check_ends(pad_id: int, eos_id: int, vocab_size: int) -> None:
                     hint="use the tokenizer that came with the model",
                 )
             )
+
+
+def check_logprobs(logprob_BT: Tensor, *, num_tokens: int) -> None:
+    """Refuse log-probs (0 in the padding) of ``num_tokens`` tokens that are no numbers.
+
+    Raises:
+        HealthError: NaN or infinity.
+    """
+    num_bad = int((~logprob_BT.isfinite()).sum())
+    if num_bad:
+        raise HealthError(
+            explain(
+                "the rollout's log-probs must be finite",
+                got=f"{num_bad} of {num_tokens} NaN or infinite",
+                allowed="finite numbers",
+                hint="lower `algorithm.lr`; the weights have diverged",
+            )
+        )
 
 
 def check_handover(knobs: EngineKnobs, shared: Transformer | None) -> None:

@@ -44,6 +44,11 @@ class StateCache:
         """Put a copy made by `read` back."""
         self.memory[:, slot], self.tail[:, slot] = states
 
+    def empty(self, first_slot: int, num_rows: int) -> None:
+        """Forget whoever was in these slots: their next rows have nothing to prefill."""
+        self.memory[:, first_slot : first_slot + num_rows] = 0
+        self.tail[:, first_slot : first_slot + num_rows] = 0
+
     def at_tokens(self, num_rows: int) -> "TokensRecur":
         """Return the `recur` of one new token per row in slots 0..n-1."""
         return TokensRecur(self, num_rows)

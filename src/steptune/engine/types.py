@@ -81,6 +81,8 @@ class RolloutTrace:
     decode_iterations: int
     reused_tokens: int = 0
     """Prompt positions taken from an earlier turn instead."""
+    resumed_tokens: int = 0
+    """Positions of rows that go on which were computed again, under newer weights; part of `prefill_tokens`."""
     running_I: tuple[int, ...]
     """Rows in the decode batch at each iteration: the drain when finished rows leave."""
     prefill_s: float

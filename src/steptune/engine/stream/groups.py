@@ -1,0 +1,79 @@
+"""A group in the making, one that is complete, and one that is taken out unfinished.
+
+Shape letters: g rows of the group, T completion token, L position, J layer, k chosen experts.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from steptune.engine.types import PromptBatch, RolloutBatch
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Said:
+    """What every row of a group has said so far, padded to one width; meaningless behind a row's end."""
+
+    completion_gT: Tensor
+    logprob_gT: Tensor
+    raw_logprob_gT: Tensor | None
+    entropy_gT: Tensor
+    version_gT: Tensor
+    length_g: Tensor
+    is_done_g: Tensor
+    routes_gLJk: Tensor | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Start:
+    """A group as it enters the stream: a new one, or one that goes on."""
+
+    number: int
+    """Its caller's name for it."""
+    prompts: PromptBatch
+    limit_g: Tensor
+    """Completion tokens every row may have."""
+    said: Said | None = None
+    """None: nothing yet."""
+
+    @property
+    def num_tokens(self) -> int:
+        """Completion tokens so far."""
+        return 0 if self.said is None else int(self.said.length_g.sum())
+
+    @property
+    def oldest_version(self) -> int | None:
+        """Version that sampled its oldest token; None where there is no token yet."""
+        if self.said is None or not self.num_tokens:
+            return None
+        column_T = torch.arange(self.said.version_gT.shape[1])
+        return int(self.said.version_gT[column_T < self.said.length_g[:, None]].min())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Done:
+    """A complete group."""
+
+    number: int
+    batch: RolloutBatch
+
+
+def rollout_of(start: Start, said: Said, *, pad_id: int, eos_id: int, is_forced: bool) -> RolloutBatch:
+    """Return a complete group's rollouts. Forced lengths count as finished."""
+    length_g = said.length_g
+    width = int(length_g.max())
+    mask_gT = torch.arange(width) < length_g[:, None]
+    completion_gT = said.completion_gT[:, :width].masked_fill(~mask_gT, pad_id)
+    last_g, raw_gT = completion_gT.gather(1, length_g[:, None] - 1)[:, 0], said.raw_logprob_gT
+    return RolloutBatch(
+        prompts=start.prompts,
+        completion_BT=completion_gT,
+        lengths_B=length_g,
+        logprobs_BT=torch.where(mask_gT, said.logprob_gT[:, :width], 0.0),
+        raw_logprobs_BT=None if raw_gT is None else torch.where(mask_gT, raw_gT[:, :width], 0.0),
+        versions_BT=torch.where(mask_gT, said.version_gT[:, :width], -1).int(),
+        finished_B=torch.ones_like(last_g, dtype=torch.bool) if is_forced else last_g == eos_id,
+        entropy=float(said.entropy_gT[:, :width][mask_gT].mean()),
+        routes_BLJk=said.routes_gLJk,
+    )
