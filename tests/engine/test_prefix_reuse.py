@@ -104,18 +104,6 @@ def test_new_weights_drop_every_turn(family: str) -> None:
     assert torch.equal(batch.completion_BT, fresh.completion_BT)
 
 
-def test_a_row_that_lived_through_an_update_is_not_kept() -> None:
-    made = engine("dense")
-    calls = iter(range(100))
-
-    def refresh() -> None:
-        if next(calls) == 1:
-            made.load(weights("dense", seed=9), version=2)
-
-    generate(made, [[1, 5, 6]], refresh=refresh, forced_lengths_B=torch.tensor([5]))
-    assert len(made.prefixes) == 0
-
-
 def test_history_that_was_rewritten_is_computed_anew() -> None:
     made = engine("dense")
     first, _ = generate(made, [[1, 5, 6]])

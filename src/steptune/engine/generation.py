@@ -16,7 +16,7 @@ T completion token, V vocab.
 """
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import final
@@ -66,8 +66,6 @@ class Turns:
 
     store: PrefixStore
     version: int
-    present_version: Callable[[], int]
-    """The version now: a row that lived through an update is not kept."""
 
 
 @final
@@ -193,7 +191,7 @@ class Generation:
     def _keep(self, done_n: Tensor) -> None:
         """Leave what the rows that have just ended computed to later turns."""
         turns = self._plan.turns
-        if turns is None or turns.present_version() != turns.version:
+        if turns is None:
             return
         for slot in done_n.nonzero()[:, 0].tolist():
             row, num_fed = int(self._slots.line(ROW)[slot]), int(self._slots.line(POSITION)[slot])

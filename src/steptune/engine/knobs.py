@@ -61,14 +61,14 @@ class EngineKnobs(Record):
     """Cores the rollout's process may use, by a CPU quota, fractions allowed; the trainer's gets the rest of the job's.
     None: no quota. Only where the two overlap (see `quota.split`)."""
     schedule: Literal["sync", "one_step_off", "async"] = "sync"
-    """one_step_off generates the next batch in a second process while the trainer works on this one; async generates
-    on, as far ahead as `max_lag` allows."""
+    """one_step_off generates the next batch in a second process while the trainer works on this one; async decodes a
+    stream of groups there, as far ahead as `max_lag` allows, and slots are refilled as rows finish."""
     max_lag: NonNegativeInt | None = None
     """Schedule async: largest age of a trained token, in optimizer updates, never above `limits.max_staleness`. None
     under the other schedules, whose age is fixed."""
     inflight_update: bool = False
-    """Schedule async: new weights take over between two decode iterations, over the cache of the old ones, instead of
-    between two rounds."""
+    """Schedule async: new weights take over between two decode iterations, over the cache of the old ones. Without it
+    a row keeps its weights: new ones are taken when `max_lag` lets no more be begun under the old and all is done."""
     handover: Literal["alias", "copy", "file"] = "copy"
     """How new weights reach the rollout: the same tensors, a copy through (shared) memory, or a file."""
     correction: CorrectionKind = "none"

@@ -17,7 +17,7 @@ from steptune.core.knob import KnobValue
 from steptune.core.profile import CostCurve, CurvePoint
 from steptune.engine.knobs import DType, EngineKnobs
 from steptune.engine.model import Transformer, build_model
-from steptune.engine.probe_rows import PROBE_ROWS
+from steptune.engine.probe_rows import PROBE_ROWS, probe_rows
 from steptune.engine.produce import PAD, TOKENIZER, prompt_batch, rollout_engine
 from steptune.engine.rollout import RolloutEngine
 from steptune.engine.trainer import Trainer
@@ -117,14 +117,14 @@ def _probe_rows(job: JobSpec, engine: RolloutEngine) -> RolloutBatch:
     engine.load(_weights(job), 0)
     prompts = _prompts(job, PROBE_ROWS)
     lengths_B = torch.full((PROBE_ROWS,), min(PROBE_LENGTH, job.algorithm.max_completion_len))
-    algorithm = job.algorithm
-    return engine.generate(
+    batch, _ = engine.generate(
         prompts,
         max_completion_len=int(lengths_B[0]),
-        temperature=algorithm.temperature,
+        temperature=job.algorithm.temperature,
         seed=0,
         forced_lengths_B=lengths_B,
-    )[0]
+    )
+    return probe_rows(batch)
 
 
 def _score(engine: RolloutEngine, rows: RolloutBatch, job: JobSpec) -> None:

@@ -3,7 +3,7 @@
 In a synchronous run it lives in the trainer's process, in a one-step-off run in its own; the code is the same.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -54,8 +54,6 @@ class Producer:
         self, job: JobSpec, engine: RolloutEngine, seed: int, forced: SampledLengths | None, recorder: Recorder
     ) -> None:
         self.job, self.engine, self.seed, self.forced, self.recorder = job, engine, seed, forced, recorder
-        self.refresh: Callable[[], None] | None = None
-        """Called between decode iterations; may load other weights into the engine."""
 
     def produce(self, step: int) -> Produced:
         """Return the rollouts of ``step``: the same step, seed and weights give the same rollouts."""
@@ -81,18 +79,34 @@ class Producer:
                 seed=self.seed,
                 forced_lengths_B=self._forced_lengths(step),
                 recorder=self.recorder,
-                refresh=self.refresh,
             )
         with self.recorder.span(Role.ENVIRONMENT, "reward"):
-            raw_reward_B = self._verify(batch, problems)
+            raw_reward_B = self.verify(batch, problems)
         return batch, raw_reward_B, trace, _mixed(raw_reward_B, algorithm.group_size)
 
     def _prompts(self, step: int, round_index: int) -> tuple[list[Problem], PromptBatch]:
+        algorithm = self.job.algorithm
+        found = [self._problem(step, round_index, number) for number in range(algorithm.prompts_per_step)]
+        problems, indices = [problem for problem, _ in found], [index for _, index in found]
+        return problems, prompt_batch([p.text for p in problems], indices, algorithm.group_size)
+
+    def group_prompts(self, place: int, tries: int) -> tuple[Problem, PromptBatch]:
+        """Return one group's problem and rows: the synchronous step's at the same place, in its round ``tries``."""
+        step, number = divmod(place, self.job.algorithm.prompts_per_step)
+        problem, index = self._problem(step, tries, number)
+        return problem, prompt_batch([problem.text], [index], self.job.algorithm.group_size)
+
+    def forced_group(self, place: int) -> Tensor | None:
+        """Return one group's forced lengths, if lengths are forced."""
+        step, number = divmod(place, self.job.algorithm.prompts_per_step)
+        lengths_B, size = self._forced_lengths(step), self.job.algorithm.group_size
+        return None if lengths_B is None else lengths_B[number * size : (number + 1) * size]
+
+    def _problem(self, step: int, round_index: int, number: int) -> tuple[Problem, int]:
         algorithm, workload = self.job.algorithm, self.job.workload
         first = (step * algorithm.max_sampling_rounds + round_index) * algorithm.prompts_per_step
-        indices = [self.seed * SEED_STRIDE + first + i for i in range(algorithm.prompts_per_step)]
-        problems = [train_problem(workload.seed, index, workload.levels) for index in indices]
-        return problems, prompt_batch([p.text for p in problems], indices, algorithm.group_size)
+        index = self.seed * SEED_STRIDE + first + number
+        return train_problem(workload.seed, index, workload.levels), index
 
     def _forced_lengths(self, step: int) -> Tensor | None:
         if self.forced is None:
@@ -102,7 +116,8 @@ class Producer:
         start = (step % num_steps) * rows
         return torch.tensor(self.forced.completion[start : start + rows])
 
-    def _verify(self, batch: RolloutBatch, problems: Sequence[Problem]) -> Tensor:
+    def verify(self, batch: RolloutBatch, problems: Sequence[Problem]) -> Tensor:
+        """Return the raw reward of every row; ``problems`` are those of the batch's groups, in order."""
         constant = self.job.workload.constant_reward
         if constant is not None:
             return torch.full((batch.prompts.num_rows,), constant)

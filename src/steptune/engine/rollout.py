@@ -8,7 +8,7 @@ Prompts come and rollouts go on the host; between, everything is on the model's 
 Shape letters: B rows, P prompt token, T completion token, n running rows, V vocab.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import final
 
 import torch
@@ -36,7 +36,7 @@ from steptune.engine.rollout_checks import (
 )
 from steptune.engine.routes import no_routes
 from steptune.engine.sampling import noise_keys
-from steptune.engine.slots import GENERATED, ROW, Slots
+from steptune.engine.slots import Slots
 from steptune.engine.stream.stream import Stream, StreamPlan
 from steptune.engine.types import PromptBatch, RolloutBatch, RolloutTrace
 from steptune.engine.waiting import LengthHistory
@@ -106,14 +106,11 @@ class RolloutEngine:
         forced_lengths_B: Tensor | None = None,
         greedy: bool = False,
         recorder: Recorder | None = None,
-        refresh: Callable[[], None] | None = None,
     ) -> tuple[RolloutBatch, RolloutTrace]:
         """Sample one completion per row.
 
         ``seed`` is one for all or int64 [B]; with ``limits_B`` rows have limits of their own. With
-        ``forced_lengths_B`` row i has exactly that many tokens and counts as finished. ``refresh`` is called
-        between decode iterations and may `load` newer weights: rows go on over the cache of the older ones, and
-        every token is marked with the version that sampled it.
+        ``forced_lengths_B`` row i has exactly that many tokens and counts as finished.
 
         Raises:
             JobError: empty prompts, tokens that the model does not have, or a length that cannot be.
@@ -124,15 +121,11 @@ class RolloutEngine:
         check_context(prompts, limit_B, self._context_len)
         choose = sampler(temperature, self._eos_id, is_forced=forced_lengths_B is not None, greedy=greedy)
         key_B = noise_keys(seed, prompts.problem_B, prompts.sample_B)
-        shape, host = (prompts.num_rows, max_completion_len), prompts.tokens_BP.device
-        version_BT = torch.full(shape, self.version, dtype=torch.int32, device=host)
-        if refresh is not None:
-            choose = self._refreshed(choose, version_BT, refresh)
         if recorder is not None:
             choose = _counted(choose, recorder)
         buffers = self._buffers(prompts, max_completion_len, temperature, with_routes=self.knobs.router_replay)
         outputs, trace = self._run(prompts, limit_B, key_B, choose, buffers, recorder, keeps_turns=True)
-        made = self._finish(prompts, outputs, limit_B, version_BT, is_forced=forced_lengths_B is not None)
+        made = self._finish(prompts, outputs, limit_B, is_forced=forced_lengths_B is not None)
         if self.knobs.admit_order == "longest_first":
             self._history.note(prompts.problem_B, made.lengths_B)
         return made, trace
@@ -142,6 +135,7 @@ class RolloutEngine:
         *,
         num_slots: int,
         num_rows: int,
+        group_size: int,
         max_completion_len: int,
         temperature: float,
         seed: int,
@@ -157,6 +151,7 @@ class RolloutEngine:
         plan = StreamPlan(
             num_slots=min(self.knobs.rollout_concurrency or num_slots, num_slots),
             num_rows=num_rows,
+            group_size=group_size,
             max_completion_len=max_completion_len,
             seed=seed,
             is_forced=is_forced,
@@ -214,7 +209,7 @@ class RolloutEngine:
             expected_B = self._history.expected(prompts.problem_B).to(self._device)
         turns = None
         if self.knobs.reuse_prefixes and keeps_turns:
-            turns = Turns(store=self.prefixes, version=self.version, present_version=lambda: self.version)
+            turns = Turns(store=self.prefixes, version=self.version)
         plan = Plan(
             num_slots=min(self.knobs.rollout_concurrency or prompts.num_rows, prompts.num_rows),
             share_prefill=self.knobs.share_prefill,
@@ -240,17 +235,6 @@ class RolloutEngine:
         trace = generation.run()
         return outputs.to(prompts.tokens_BP.device), trace
 
-    def _refreshed(self, choose: Choose, version_BT: Tensor, refresh: Callable[[], None]) -> Choose:
-        """Return ``choose`` that books the weights behind its logits, then lets them change."""
-
-        def choose_then_refresh(logits_nV: Tensor, slots: Slots) -> Chosen:
-            chosen = choose(logits_nV, slots)
-            version_BT[slots.line(ROW).cpu(), slots.line(GENERATED).cpu()] = self.version
-            refresh()
-            return chosen
-
-        return choose_then_refresh
-
     def _cache_for(self, num_slots: int, max_len: int) -> KVCache:
         """Return a cache that is large enough, the last one where it will do."""
         old = self._cache
@@ -259,9 +243,7 @@ class RolloutEngine:
             self._cache = KVCache(self._model.spec, num_slots, max_len, old.data.dtype, self._device)
         return self._cache
 
-    def _finish(
-        self, prompts: PromptBatch, outputs: Outputs, limit_B: Tensor, version_BT: Tensor, *, is_forced: bool
-    ) -> RolloutBatch:
+    def _finish(self, prompts: PromptBatch, outputs: Outputs, limit_B: Tensor, *, is_forced: bool) -> RolloutBatch:
         is_eos_BT = outputs.token_BT == self._eos_id
         ended_B = is_eos_BT.any(1)
         end_B = torch.where(ended_B, is_eos_BT.int().argmax(1) + 1, limit_B)
@@ -276,7 +258,7 @@ class RolloutEngine:
             lengths_B=lengths_B,
             logprobs_BT=self._checked(outputs.logprob_BT[:, :width], mask_BT),
             raw_logprobs_BT=None if raw_BT is None else self._checked(raw_BT[:, :width], mask_BT),
-            versions_BT=torch.where(mask_BT, version_BT[:, :width].to(mask_BT.device), -1).int(),
+            versions_BT=torch.where(mask_BT, self.version, -1).int(),
             finished_B=torch.ones_like(ended_B) if is_forced else last_B == self._eos_id,
             entropy=float(outputs.entropy_BT[:, :width][mask_BT].mean()),
             routes_BLJk=outputs.routes_BLJk,

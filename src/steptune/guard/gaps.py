@@ -39,10 +39,14 @@ def mean_weight(gap: GapStats) -> float:
 
 
 def mismatch_of(observations: Sequence[Observation]) -> tuple[GapStats, ...] | str:
-    """Return the same-weights gap of every step, or why there is none to judge."""
+    """Return the same-weights gap of every step, or why there is none to judge.
+
+    A stream's rollout does not hold every version of the weights, so its steps (those with a `queue`) may lack the gap.
+    """
     gaps = tuple(observation.mismatch for observation in observations if observation.mismatch is not None)
-    if len(gaps) < len(observations):
-        return f"the gap is missing in {len(observations) - len(gaps)} of {len(observations)} steps"
+    num_owed = sum(1 for observation in observations if observation.queue is None and observation.mismatch is None)
+    if num_owed:
+        return f"the gap is missing in {num_owed} of {len(observations)} steps"
     if len(gaps) < MIN_STEPS:
         return f"need {MIN_STEPS} steps, got {len(gaps)}"
     problem = first_problem(gaps)

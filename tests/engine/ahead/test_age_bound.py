@@ -44,6 +44,23 @@ def test_a_group_that_would_break_the_bound_is_dropped_and_counted() -> None:
     assert buffer.num_gone == 2
 
 
+def test_a_group_that_is_early_waits_for_those_before_it() -> None:
+    buffer = GroupBuffer[FakeGroup](bound(groups=2))
+    buffer.put([FakeGroup(number=1, oldest_version=0), FakeGroup(number=3, oldest_version=0)])
+    assert not buffer.is_enough
+    assert buffer.stats(lag_mean=0.0).groups.model_dump() == {
+        "generated": 2,
+        "trained": 0,
+        "dropped": 0,
+        "buffered": 2,
+    }
+    buffer.put([FakeGroup(number=0, oldest_version=0)])
+    assert [group.number for group in buffer.take()] == [0, 1]
+    assert buffer.next_place == 2
+    buffer.put([FakeGroup(number=2, oldest_version=0)])
+    assert [group.number for group in buffer.take()] == [2, 3]
+
+
 @given(
     st.integers(1, 4),
     st.integers(1, 3),

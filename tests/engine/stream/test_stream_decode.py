@@ -68,6 +68,7 @@ def stream_of(engine: RolloutEngine, num_slots: int, num_groups: int, temperatur
     return engine.stream(
         num_slots=num_slots,
         num_rows=num_groups * SIZE,
+        group_size=SIZE,
         max_completion_len=MAX_LEN,
         temperature=temperature,
         seed=7,

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from loop_cases import small_job, small_loop
 
 OFF: dict[str, Any] = {"schedule": "one_step_off"}
-AHEAD: dict[str, Any] = {"schedule": "async", "max_lag": 2}
+AHEAD: dict[str, Any] = {"schedule": "async", "max_lag": 2, "compact_finished": True}
 
 
 def job(**algorithm: object) -> JobSpec:

@@ -27,7 +27,13 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "ahead"))
 from inline_wire import inline_source
 from loop_cases import small_job, small_loop
 
-AHEAD: dict[str, Any] = {"schedule": "async", "max_lag": 2, "correction": "tis", "make_source": inline_source}
+AHEAD: dict[str, Any] = {
+    "schedule": "async",
+    "max_lag": 2,
+    "compact_finished": True,
+    "correction": "tis",
+    "make_source": inline_source,
+}
 OFF: dict[str, Any] = {"schedule": "one_step_off", "correction": "tis"}
 
 

@@ -6,6 +6,7 @@ from steptune.core.job import JobSpec
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.plan_shared import can_share_prompts
 from steptune.engine.quota.split import split_conflicts
+from steptune.engine.stream.conflicts import stream_conflicts
 
 
 def conflicts(job: JobSpec, knobs: EngineKnobs) -> tuple[str, ...]:
@@ -22,6 +23,7 @@ def _impossible(job: JobSpec, knobs: EngineKnobs) -> Iterator[str]:
     cores = job.devices.num_cores
     used = knobs.rollout_threads + knobs.train_threads if overlaps else max(knobs.rollout_threads, knobs.train_threads)
     yield from split_conflicts(cores, knobs)
+    yield from stream_conflicts(knobs)
     if used > cores and knobs.rollout_cores is None:
         yield f"more threads than the {cores} cores of the job"
     is_async = knobs.schedule == "async"

@@ -1,5 +1,8 @@
 """Finished groups between the rollout and the trainer, first in, first out, and what became of every one. Pure.
 
+Groups leave the rollout as they are complete and are trained on in the order of their places: a group that is early
+waits for those before it, so a short one never overtakes a long one, and the place in the queue stays the age.
+
 Groups and tokens are conserved: generated = trained + dropped + buffered, at any moment.
 """
 
@@ -13,6 +16,11 @@ from steptune.engine.ahead.bound import AgeBound
 
 class Aged(Protocol):
     """What the buffer must know of a group."""
+
+    @property
+    def number(self) -> int:
+        """Its place in the queue."""
+        ...
 
     @property
     def oldest_version(self) -> int:
@@ -35,6 +43,9 @@ class GroupBuffer(Generic[G]):
     def __init__(self, bound: AgeBound) -> None:
         self.bound = bound
         self.waiting: deque[G] = deque()
+        """In the order of their places, none missing between."""
+        self.early: dict[int, G] = {}
+        """Groups that came before one of a smaller place."""
         self.num_groups = {"generated": 0, "trained": 0, "dropped": 0}
         self.num_tokens = {"generated": 0, "trained": 0, "dropped": 0}
 
@@ -44,13 +55,21 @@ class GroupBuffer(Generic[G]):
         return self.num_groups["trained"] + self.num_groups["dropped"]
 
     def put(self, groups: Iterable[G]) -> None:
-        """Add finished groups at the end."""
+        """Add complete groups, in any order."""
         for group in groups:
-            self.waiting.append(group)
+            assert group.number >= self.next_place, "a place came twice"
+            self.early[group.number] = group
             self._count("generated", group)
+        while self.next_place in self.early:
+            self.waiting.append(self.early.pop(self.next_place))
+
+    @property
+    def next_place(self) -> int:
+        """The first place that has not come in its turn."""
+        return self.num_gone + len(self.waiting)
 
     def drop_old(self, trainer_version: int) -> int:
-        """Drop every waiting group that is too old for the trainer's weights of now; return how many."""
+        """Drop every group in its turn that is too old for the trainer's weights of now; return how many."""
         kept: deque[G] = deque()
         for group in self.waiting:
             if self.bound.is_usable(group.oldest_version, trainer_version):
@@ -81,7 +100,8 @@ class GroupBuffer(Generic[G]):
 
     def stats(self, lag_mean: float) -> QueueStats:
         """Return the counts so far, with the mean age of the tokens just trained on."""
-        buffered = {"groups": len(self.waiting), "tokens": sum(group.num_tokens for group in self.waiting)}
+        held = [*self.waiting, *self.early.values()]
+        buffered = {"groups": len(held), "tokens": sum(group.num_tokens for group in held)}
         return QueueStats(
             groups=QueueCount(**self.num_groups, buffered=buffered["groups"]),
             tokens=QueueCount(**self.num_tokens, buffered=buffered["tokens"]),

@@ -1,9 +1,4 @@
-"""A round of generation as single groups, and groups of any rounds as one step's batch.
-
-The surprise: what belongs to a round and not to a group (what it cost, how many of its groups were mixed) travels
-with the round's first group, or is repeated on all, so that a step counts every round once even when it takes
-groups of two.
-"""
+"""Verified groups on their way to the trainer, and a step's worth of them as one batch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,41 +15,30 @@ from steptune.engine.types import RolloutBatch, RolloutTrace
 class Group:
     """One prompt's finished rollouts."""
 
+    number: int
+    """Its place in the queue."""
     batch: RolloutBatch
     raw_reward_B: Tensor
-    oldest_version: int
-    num_tokens: int
     mixed_groups_frac: float
-    """Of its round."""
-    traces: tuple[RolloutTrace, ...]
-    """Of its round; empty on every group but the first."""
+    """Of the groups that were made for this place, with dynamic sampling maybe several."""
+
+    @property
+    def oldest_version(self) -> int:
+        """Version that sampled its oldest token."""
+        return int(self.batch.versions_BT[self.batch.mask_BT].min())
+
+    @property
+    def num_tokens(self) -> int:
+        """Completion tokens."""
+        return int(self.batch.lengths_B.sum())
 
 
-def split_groups(produced: Produced, group_size: int) -> list[Group]:
-    """Return the groups of a round, in order."""
-    batch, groups = produced.batch, list[Group]()
-    for start in range(0, len(batch.lengths_B), group_size):
-        rows_B = torch.arange(start, start + group_size)
-        rows = take_rows(batch, rows_B, group_size)
-        groups.append(
-            Group(
-                batch=rows,
-                raw_reward_B=produced.raw_reward_B[rows_B],
-                oldest_version=int(rows.versions_BT[rows.mask_BT].min()),
-                num_tokens=int(rows.lengths_B.sum()),
-                mixed_groups_frac=produced.mixed_groups_frac,
-                traces=produced.traces if start == 0 else (),
-            )
-        )
-    return groups
-
-
-def join_groups(groups: Sequence[Group], group_size: int) -> Produced:
-    """Return groups as one batch, in order."""
+def join_groups(groups: Sequence[Group], group_size: int, traces: tuple[RolloutTrace, ...]) -> Produced:
+    """Return groups as one batch, in order; ``traces`` is what making them cost."""
     joined = join_batches([group.batch for group in groups])
     return Produced(
         batch=take_rows(joined, torch.arange(len(joined.lengths_B)), group_size),
         raw_reward_B=torch.cat([group.raw_reward_B for group in groups]),
-        traces=tuple(trace for group in groups for trace in group.traces),
+        traces=traces,
         mixed_groups_frac=fmean(group.mixed_groups_frac for group in groups),
     )

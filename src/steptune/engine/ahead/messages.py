@@ -3,22 +3,22 @@
 ::
 
     trainer -> worker   Standing    where the trainer is: the newest one counts, older ones are forgotten
-    worker -> trainer   Round       one round's finished groups
-                        Paused      the answer to a Standing that asks for a pause: nothing is in flight
+    worker -> trainer   Made        groups that are complete, in any order
+                        Paused      the answer to a Standing that asks for a pause: nothing is in the making
 """
 
 from dataclasses import dataclass
 
 from torch import Tensor
 
+from steptune.engine.ahead.groups import Group
 from steptune.engine.events import Span
-from steptune.engine.produce import Produced
-from steptune.engine.types import RolloutBatch
+from steptune.engine.types import RolloutBatch, RolloutTrace
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Standing:
-    """Where the trainer is: ``Standing(version=7, num_gone=56, probe=None, is_paused=False, first_round=0)``."""
+    """Where the trainer is: ``Standing(version=7, num_gone=56, probe=None, is_paused=False, first_place=0)``."""
 
     version: int
     """Newest published weights."""
@@ -27,19 +27,19 @@ class Standing:
     probe: RolloutBatch | None
     """Rows to score under exactly this version."""
     is_paused: bool
-    first_round: int
-    """Round the stream begins with; above 0 in a run that was resumed."""
+    first_place: int
+    """Place the stream begins with; above 0 in a run that was resumed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Round:
-    """One round of generation."""
+class Made:
+    """Groups that have left the stream, and what happened since the last message."""
 
-    number: int
-    produced: Produced
+    groups: tuple[Group, ...]
+    trace: RolloutTrace
     spans: list[Span]
     wall_s: float
-    """From the round before it (or the end of a pause) to this one; its spans add up to it."""
+    """From the message before (or the end of a pause) to this one; its spans add up to it."""
     probe_version: int | None
     probe_logprobs_BT: Tensor | None
     peak_memory_bytes: int | None
@@ -47,4 +47,4 @@ class Round:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Paused:
-    """Nothing is in flight."""
+    """Nothing is in the making."""

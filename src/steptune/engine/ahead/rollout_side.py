@@ -1,7 +1,14 @@
-"""The rollout's half of an asynchronous run, without its process: hears where the trainer is, makes rounds.
+"""The rollout's half of an asynchronous run, without its process: a stream of groups, fed as far as the bound allows.
 
-A round is as many groups as a step takes, decoded together: the decode batch is as large as in every other schedule.
-Whether the next one may be begun is `AgeBound`'s to say, so a round never waits in the middle.
+When new weights are taken::
+
+    in flight       between two decode iterations, as soon as they are published; rows go on over the cache of the old
+    otherwise       when nothing is in the making. The weights held are used as far as the bound lets them be; when no
+                    further group may be begun under them, the last rows finish and the newest weights are taken
+
+So without `inflight_update` a row is sampled by one version, and the slots run empty once in as many steps as may be
+ahead, not at every update. The room for new groups is what the bound gave *with the weights held*: a group begun later
+under the same weights would be too old when its turn comes.
 """
 
 import time
@@ -12,11 +19,13 @@ from torch import Tensor
 
 from steptune.core.phase import Role, SpanKind
 from steptune.engine.ahead.bound import AgeBound
-from steptune.engine.ahead.messages import Round, Standing
+from steptune.engine.ahead.groups import Group
+from steptune.engine.ahead.messages import Made, Standing
 from steptune.engine.events import Clock, Recorder, open_events
 from steptune.engine.process import peak_memory_bytes
 from steptune.engine.produce import Producer, rollout_engine
 from steptune.engine.remote import score_probe
+from steptune.engine.stream.places import Places
 from steptune.engine.types import RolloutBatch
 from steptune.engine.weights import WeightChannel
 from steptune.engine.worker import WorkerSpec, say
@@ -24,86 +33,143 @@ from steptune.engine.worker import WorkerSpec, say
 
 @final
 class RolloutSide:
-    """Owns engine, producer and the number of the next round."""
+    """Owns engine, stream and the next place of the queue."""
 
     def __init__(
         self, spec: WorkerSpec, bound: AgeBound, channel: WeightChannel, clock: Clock = time.perf_counter
     ) -> None:
-        self.bound, self.channel, self.clock = bound, channel, clock
+        self.bound, self.channel, self.clock, self.knobs = bound, channel, clock, spec.knobs
         events = open_events(spec.folder / "events.rollout.jsonl")
         self.recorder = Recorder(clock=clock, roles=(Role.ROLLOUT, Role.ENVIRONMENT), file=events)
         self.engine = rollout_engine(spec.job, spec.knobs)
         self.producer = Producer(spec.job, self.engine, spec.seed, spec.forced, self.recorder)
+        self.places = Places(self.producer)
+        algorithm = spec.job.algorithm
+        self.stream = self.engine.stream(
+            num_slots=algorithm.rollouts_per_step,
+            num_rows=bound.capacity * algorithm.group_size,
+            group_size=algorithm.group_size,
+            max_completion_len=algorithm.max_completion_len,
+            temperature=algorithm.temperature,
+            seed=spec.seed,
+            is_forced=spec.forced is not None,
+            recorder=self.recorder,
+        )
         self.standing: Standing | None = None
-        self.owes_pause = False
-        self.next_round = 0
+        self.owes_pause = self.holds_weights = False
+        self.next_place = self.held_gone = 0
+        self.again: list[int] = []
+        """Places to be begun once more (`Places`)."""
         self.probe: RolloutBatch | None = None
-        self.last_s = clock()
+        self.idle_since_s = self.sent_s = clock()
 
     def hear(self, standing: Standing) -> None:
         """Take over where the trainer is now."""
-        if self.standing is None:
-            self.next_round = standing.first_round
-        if self.standing is None or (self.standing.is_paused and not standing.is_paused):
-            self.last_s = self.clock()
-        if standing.is_paused and (self.standing is None or not self.standing.is_paused):
+        before, self.standing = self.standing, standing
+        if before is None:
+            self.next_place = standing.first_place
+        if before is None or (before.is_paused and not standing.is_paused):
+            self.idle_since_s = self.sent_s = self.clock()
+        if standing.is_paused and (before is None or not before.is_paused):
             self.owes_pause = True
-        if standing.probe is not None or self.standing is None or standing.version != self.standing.version:
+        if standing.probe is not None or before is None or standing.version != before.version:
             self.probe = standing.probe
-        self.standing = standing
 
     @property
-    def may_begin(self) -> bool:
-        """Whether a round begun now would be young enough when its turn comes."""
-        standing, size = self.standing, self.bound.groups_per_step
-        if standing is None or standing.is_paused:
+    def is_idle(self) -> bool:
+        """Whether nothing is in the making."""
+        return self.stream.is_idle and not self.again
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `turn` would do something; in a pause only what was begun is finished."""
+        standing = self.standing
+        if standing is None:
             return False
-        return self.bound.may_begin(size, num_begun=self.next_round * size, num_gone=standing.num_gone)
+        # an empty stream takes the newest weights first, and so has the room that goes with them
+        return not self.is_idle or (not standing.is_paused and self._may_begin(standing.num_gone))
 
-    def make_round(self, listen: Callable[[], bool] | None) -> Round:
-        """Load the newest weights and make a round.
-
-        ``listen`` is asked between decode iterations whether newer weights were published, which then take over at
-        once, over the cache of the old ones; None leaves a round to the weights it began with.
+    def turn(self, listen: Callable[[], bool]) -> Made | None:
+        """Decode until groups are complete or ``listen`` (asked between iterations) has heard something.
 
         Raises:
             TrialError: the weights are not those published.
+            HealthError: they give NaN or infinite log-probs.
         """
-        assert self.may_begin, "a round was begun that may be too old"
-        number, recorder = self.next_round, self.recorder
-        recorder.step = number
-        begun_s = self.clock()
+        assert self.has_work, "a turn with nothing to do"
+        recorder, begun_s = self.recorder, self.clock()
+        recorder.step = self.next_place // self.bound.groups_per_step
         for role in recorder.roles:
-            recorder.add(role, "train", SpanKind.EXPOSED_WAIT, self.last_s, begun_s)
-        with recorder.span(Role.ROLLOUT, "weight_sync"):
-            self._load()
-            probe_version, probe_logprobs_BT = self._answer_probe()
-        say(f"round {number}: rollout begins with weights {self.engine.version}")
-        self.producer.refresh = None if listen is None else lambda: self._load() if listen() else None
-        produced = self.producer.produce(number)
-        self.next_round = number + 1
-        wall_s = self.clock() - self.last_s
-        self.last_s += wall_s
-        return Round(
-            number=number,
-            produced=produced,
-            spans=recorder.take(),
+            recorder.add(role, "train", SpanKind.EXPOSED_WAIT, self.idle_since_s, begun_s)
+        probe_version, probe_logprobs_BT = self._take_weights()
+        with recorder.span(Role.ROLLOUT, "rollout"):
+            done = self.stream.run(self._refill, listen)
+        groups = list[Group]()
+        if done:
+            with recorder.span(Role.ENVIRONMENT, "reward"):
+                for one in done:
+                    group = self.places.verified(one)
+                    if group is None:
+                        self.again.append(one.number)
+                    else:
+                        groups.append(group)
+        self.idle_since_s = self.clock()
+        if not groups and probe_version is None:
+            return None
+        return self._message(groups, probe_version, probe_logprobs_BT)
+
+    def _message(self, groups: list[Group], probe_version: int | None, probe_logprobs_BT: Tensor | None) -> Made:
+        wall_s = self.clock() - self.sent_s
+        self.sent_s += wall_s
+        self.idle_since_s = self.sent_s
+        return Made(
+            groups=tuple(groups),
+            trace=self.stream.take_trace(),
+            spans=self.recorder.take(),
             wall_s=wall_s,
             probe_version=probe_version,
             probe_logprobs_BT=probe_logprobs_BT,
             peak_memory_bytes=peak_memory_bytes(),
         )
 
+    def _may_begin(self, num_gone: int) -> bool:
+        return self.bound.may_begin(1, num_begun=self.next_place, num_gone=num_gone)
+
+    def _refill(self) -> None:
+        """Begin groups while slots are open and the bound allows: those that are made again first."""
+        assert self.standing is not None
+        while self.stream.has_room:
+            if self.again:
+                self.stream.begin(self.places.start(self.again.pop(0)))
+            elif not self.standing.is_paused and self._may_begin(self.held_gone):
+                self.stream.begin(self.places.start(self.next_place))
+                self.next_place += 1
+            else:
+                return
+
+    def _take_weights(self) -> tuple[int | None, Tensor | None]:
+        """Take the newest weights if it is time; answer the probe, once, under the very weights it was sent for."""
+        standing = self.standing
+        assert standing is not None
+        is_behind = not self.holds_weights or self.engine.version < standing.version
+        if is_behind and (self.is_idle or self.knobs.inflight_update):
+            with self.recorder.span(Role.ROLLOUT, "weight_sync"):
+                self._load()
+        if self.engine.version >= standing.version and self.holds_weights:
+            self.held_gone = standing.num_gone
+        probe = self.probe
+        if probe is None or standing.version != self.engine.version:
+            return None, None
+        self.probe = None
+        with (
+            self.recorder.span(Role.ROLLOUT, "weight_sync"),
+            self.recorder.span(Role.ROLLOUT, "weight_sync/probe"),
+        ):
+            return standing.version, score_probe(self.producer, probe)
+
     def _load(self) -> None:
         weights = self.channel.read()
         self.engine.load(weights.state, weights.version)
+        self.holds_weights = True
         self.recorder.count("weight_version", weights.version)
-
-    def _answer_probe(self) -> tuple[int | None, Tensor | None]:
-        """Score the probe, once, and only under the very weights it was sent for."""
-        standing, probe = self.standing, self.probe
-        if probe is None or standing is None or standing.version != self.engine.version:
-            return None, None
-        self.probe = None
-        with self.recorder.span(Role.ROLLOUT, "weight_sync/probe"):
-            return standing.version, score_probe(self.producer, probe)
+        say(f"place {self.next_place}: rollout with weights {weights.version}")

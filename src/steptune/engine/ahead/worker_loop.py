@@ -1,4 +1,4 @@
-"""The process around `RolloutSide`: listens between rounds, or between decode iterations, and never sleeps."""
+"""The process around `RolloutSide`: listens between decode iterations, and never sleeps."""
 
 from multiprocessing.connection import Connection
 
@@ -10,8 +10,8 @@ from steptune.engine.weights import WeightChannel
 from steptune.engine.worker import WorkerSpec
 
 
-def make_rounds(spec: WorkerSpec, pipe: Connection, shared: tuple[AgeBound, WeightChannel]) -> None:
-    """Make rounds until the trainer closes the wire (EOFError)."""
+def make_groups(spec: WorkerSpec, pipe: Connection, shared: tuple[AgeBound, WeightChannel]) -> None:
+    """Make groups until the trainer closes the wire (EOFError)."""
     bound, channel = shared
     side = RolloutSide(spec, bound, channel)
     outbox = Outbox(pipe)
@@ -27,11 +27,13 @@ def make_rounds(spec: WorkerSpec, pipe: Connection, shared: tuple[AgeBound, Weig
     try:
         while True:
             listen()
-            if side.owes_pause:
+            if side.has_work:
+                made = side.turn(listen)
+                if made is not None:
+                    outbox.put(made)
+            elif side.owes_pause:
                 outbox.put(Paused())
                 side.owes_pause = False
-            if side.may_begin:
-                outbox.put(side.make_round(listen if spec.knobs.inflight_update else None))
             else:
                 side.hear(pipe.recv())
     finally:

@@ -51,6 +51,8 @@ class StreamPlan:
     """Rows decoding at once."""
     num_rows: int
     """Rows of all groups that may be in the making at once, finished ones of unfinished groups included."""
+    group_size: int
+    """Slots are refilled by whole groups: a group in two parts would have its prompt computed twice."""
     max_completion_len: int
     seed: int
     is_forced: bool
@@ -131,9 +133,9 @@ class Stream:
         return self.decoder.slots.num_free - len(self._waiting)
 
     @property
-    def numbers(self) -> tuple[int, ...]:
-        """Groups in the making."""
-        return tuple(self._making)
+    def has_room(self) -> bool:
+        """Whether a whole group could be admitted beyond the rows waiting."""
+        return self.num_open >= min(self.plan.group_size, self.plan.num_slots)
 
     def begin(self, start: Start) -> None:
         """Let a group's rows wait for slots.
@@ -182,7 +184,7 @@ class Stream:
         is_dry = False
         with torch.inference_mode():
             while True:
-                if self.num_open >= self._admit_at and not is_dry:
+                if self.num_open >= self._refill_at and not is_dry:
                     refill()
                     is_dry = not self._waiting
                 if self.is_idle:
@@ -233,9 +235,13 @@ class Stream:
         return max(1, int(self.plan.num_slots * ADMIT_FRAC))
 
     @property
+    def _refill_at(self) -> int:
+        return max(self._admit_at, min(self.plan.group_size, self.plan.num_slots))
+
+    @property
     def _worth_admitting(self) -> int:
         """Free slots at which waiting rows are admitted: one by one, every finished row would cost a forward."""
-        return min(self._admit_at, len(self._waiting)) if self._waiting else self._admit_at
+        return min(self._admit_at, len(self._waiting)) if self._waiting else self._refill_at
 
     def _make_room(self, max_len: int) -> None:
         old = self.decoder.cache

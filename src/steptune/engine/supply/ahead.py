@@ -4,10 +4,10 @@ Who waits for whom::
 
     trainer                                        rollout worker
     -------                                        --------------
-    take a step's groups     <----- rounds ------  make a round while the bound allows one   (both busy)
+    take a step's groups     <----- groups ------  decode; begin groups while the bound allows   (both busy)
     train -> weights v+1
     write weights v+1        ----> shared memory
-    say where I am           ----- Standing ---->  newest weights: before the next round, or the next token
+    say where I am           ----- Standing ---->  newest weights (`ahead.rollout_side` says when)
 
 Nobody waits in the steady state unless the other is slower: the trainer for groups, the worker for the bound.
 """
@@ -21,9 +21,9 @@ from steptune.core.phase import Role, SpanKind
 from steptune.core.profile import GapStats
 from steptune.engine.ahead.bound import age_bound
 from steptune.engine.ahead.buffer import GroupBuffer
-from steptune.engine.ahead.groups import Group, join_groups, split_groups
-from steptune.engine.ahead.messages import Paused, Round, Standing
-from steptune.engine.ahead.worker_loop import make_rounds
+from steptune.engine.ahead.groups import Group, join_groups
+from steptune.engine.ahead.messages import Made, Paused, Standing
+from steptune.engine.ahead.worker_loop import make_groups
 from steptune.engine.gap import gap_stats
 from steptune.engine.probe_rows import probe_rows
 from steptune.engine.produce import Produced
@@ -34,10 +34,6 @@ from steptune.engine.supply.state import LoopState
 from steptune.engine.types import RolloutBatch
 from steptune.engine.weights import WeightChannel, weight_channel
 from steptune.engine.worker import WorkerProcess, worker_spec
-
-PROBE_EVERY = 4
-"""Steps between two probes of the mismatch at equal weights. One costs the rollout about 40 decode iterations of a few
-rows, a fifth of the 4 M model's rollout: every step, as one-step-off does it, would eat what the overlap gains."""
 
 
 class Wire(Protocol):
@@ -51,7 +47,7 @@ class Wire(Protocol):
         """Return whether `receive` would return at once."""
         ...
 
-    def receive(self) -> Round | Paused:
+    def receive(self) -> Made | Paused:
         """Wait for the worker's next message. Raises TrialError when it died."""
         ...
 
@@ -72,19 +68,18 @@ class Ahead:
         state.recorder.roles = (Role.TRAINER,)
         torch.set_num_threads(spec.knobs.train_threads)
         self.channel = channel or weight_channel(spec.knobs.handover, state.model, spec.folder)
-        self.wire = wire or WorkerProcess[Round | Paused](
+        self.wire = wire or WorkerProcess[Made | Paused](
             worker_spec(spec.job, spec.knobs, spec.seed, spec.forced, spec.folder),
-            make_rounds,
+            make_groups,
             (self.bound, self.channel),
         )
         # after the worker's start: it limits itself
         self.quota = None if split is None else limit_self(split.trainer)
         self.is_paused = True
-        self.first_round = 0
         self.asked: dict[int, tuple[RolloutBatch, Tensor]] = {}
         """By version: probe rows and the trainer's log-probs of them, asked of the worker."""
-        self.heard: list[Round] = []
-        """Rounds since the last step, for what they cost."""
+        self.heard: list[Made] = []
+        """Messages since the last step, for what making the groups cost."""
 
     def next(self) -> Supply:
         """Take the coming step's groups, waiting for them if need be."""
@@ -109,12 +104,10 @@ class Ahead:
         loop = self.loop
         with loop.recorder.span(Role.TRAINER, "weight_sync"):
             self.channel.write(loop.model.state_dict(), loop.version)
-            probe = None
-            if loop.step_index % PROBE_EVERY == 0:
-                with loop.recorder.span(Role.TRAINER, "weight_sync/probe"):
-                    probe = probe_rows(batch)
-                    logprobs_BT = loop.trainer.logprobs(probe, loop.spec.knobs.micro_batch_tokens)
-                    self.asked[loop.version] = probe, logprobs_BT
+            with loop.recorder.span(Role.TRAINER, "weight_sync/probe"):
+                probe = probe_rows(batch)
+                logprobs_BT = loop.trainer.logprobs(probe, loop.spec.knobs.micro_batch_tokens)
+                self.asked[loop.version] = probe, logprobs_BT
             self._stand(is_paused=self.is_paused, probe=probe)
 
     def settle(self) -> None:
@@ -126,9 +119,10 @@ class Ahead:
             self._hear(answer)
 
     def state(self) -> SourceState:
-        """The buffer with its counts, and the round that comes next."""
+        """The buffer with its counts: nothing is in the making."""
         self.settle()
         buffer = self.buffer
+        assert not buffer.early, "a place before a complete group is empty though nothing is in the making"
         return {
             "waiting": list(buffer.waiting),
             "num_groups": dict(buffer.num_groups),
@@ -140,7 +134,6 @@ class Ahead:
         buffer = self.buffer
         buffer.waiting.extend(state["waiting"])
         buffer.num_groups, buffer.num_tokens = dict(state["num_groups"]), dict(state["num_tokens"])
-        self.first_round = buffer.num_groups["generated"] // self.bound.groups_per_step
         self.channel.write(self.loop.model.state_dict(), self.loop.version)
 
     def close(self) -> None:
@@ -150,7 +143,7 @@ class Ahead:
         self.wire.close()
 
     def _fill(self) -> None:
-        """Hear rounds until a step's groups wait, none of them too old."""
+        """Hear messages until a step's groups wait, none of them too old."""
         while True:
             while self.wire.has_answer():
                 self._hear(self.wire.receive())
@@ -161,9 +154,9 @@ class Ahead:
                 self._stand(is_paused=False)
             self._hear(self.wire.receive())
 
-    def _hear(self, answer: Round | Paused) -> None:
-        assert isinstance(answer, Round), "a pause was answered that nobody waits for"
-        self.buffer.put(split_groups(answer.produced, self.loop.spec.job.algorithm.group_size))
+    def _hear(self, answer: Made | Paused) -> None:
+        assert isinstance(answer, Made), "a pause was answered that nobody waits for"
+        self.buffer.put(answer.groups)
         self.heard.append(answer)
 
     def _stand(self, *, is_paused: bool, probe: RolloutBatch | None = None) -> None:
@@ -174,30 +167,31 @@ class Ahead:
                 num_gone=self.buffer.num_gone,
                 probe=probe,
                 is_paused=is_paused,
-                first_round=self.first_round,
+                first_place=self.buffer.next_place,
             )
         )
 
     def _joined(self, groups: list[Group]) -> Produced:
-        return join_groups(groups, self.loop.spec.job.algorithm.group_size)
+        traces = tuple(made.trace for made in self.heard)
+        return join_groups(groups, self.loop.spec.job.algorithm.group_size, traces)
 
     def _supply(self, produced: Produced) -> Supply:
         batch, recorder = produced.batch, self.loop.recorder
         lag_mean = float((self.loop.version - batch.versions_BT[batch.mask_BT]).float().mean())
         recorder.count("lag", lag_mean)
         recorder.count("buffered_groups", len(self.buffer.waiting))
-        rounds, self.heard = self.heard, []
-        gaps = [self._probe_gap(made) for made in rounds]
+        heard, self.heard = self.heard, []
+        gaps = [self._probe_gap(made) for made in heard]
         return Supply(
             produced=produced,
-            spans=[span for made in rounds for span in made.spans],
-            remote_wall_s=sum(made.wall_s for made in rounds),
+            spans=[span for made in heard for span in made.spans],
+            remote_wall_s=sum(made.wall_s for made in heard),
             probe_gap=next((gap for gap in reversed(gaps) if gap is not None), None),
-            peak_memory_bytes=max((made.peak_memory_bytes or 0 for made in rounds), default=0) or None,
+            peak_memory_bytes=max((made.peak_memory_bytes or 0 for made in heard), default=0) or None,
             queue=self.buffer.stats(lag_mean),
         )
 
-    def _probe_gap(self, made: Round) -> GapStats | None:
+    def _probe_gap(self, made: Made) -> GapStats | None:
         if made.probe_version is None or made.probe_logprobs_BT is None:
             return None
         rows, trainer_logprobs_BT = self.asked[made.probe_version]

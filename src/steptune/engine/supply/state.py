@@ -11,6 +11,7 @@ from steptune.engine.events import Recorder
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.model import Transformer
 from steptune.engine.quota.split import split_of
+from steptune.engine.stream.conflicts import check_stream
 from steptune.engine.trainer import Trainer
 
 
@@ -47,8 +48,9 @@ def check_schedule(spec: LoopSpec) -> None:
     """Refuse a schedule that cannot be, before a file is opened or a process started.
 
     Raises:
-        JobError: see `quota.split.split_of` and `ahead.bound.age_bound`.
+        JobError: see `quota.split.split_of`, `stream.conflicts.check_stream` and `ahead.bound.age_bound`.
     """
     split_of(spec.job.devices.num_cores, spec.knobs)
+    check_stream(spec.knobs)
     if spec.knobs.schedule == "async":
         age_bound(spec.job, spec.knobs)
