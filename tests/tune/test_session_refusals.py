@@ -78,7 +78,13 @@ def test_a_baseline_that_dies_names_its_exit_code(tmp_path: Path) -> None:
         (LimitsSpec(memory_headroom_frac=1.0), "`limits.memory_headroom_frac` cannot be met by the baseline"),
     ],
 )
-def test_a_limit_that_nothing_can_meet_is_refused(limits: LimitsSpec, what: str, tmp_path: Path) -> None:
+def test_a_limit_that_nothing_can_meet_is_refused_before_the_budget_is_spent(
+    limits: LimitsSpec, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def spent(*_: object) -> None:
+        raise AssertionError("the costs were probed for a job that cannot be tuned")
+
+    monkeypatch.setattr(FakeFramework, "probe_costs", spent)
     assert what in refused(LimitError, tmp_path, (PACKING,), job_of(limits=limits))
 
 

@@ -44,7 +44,9 @@ def profile_baseline(context: Context) -> None:
     )
     context.start = natural.start
     inputs = _natural_inputs(context, natural, load_avg)
-    check_health(profile_of(context.job, inputs), natural.observations)
+    first = profile_of(context.job, inputs)
+    check_health(first, natural.observations)
+    check_limits(context, first)  # before the session's time goes into probes and repeats that nothing could use
     say("profile: primitive costs (decode, prefill, training, hand-over); no candidate is run")
     costs = context.framework.probe_costs(context.job, context.run_path("profile", "probe"))
     forced = None if context.job.algorithm.dynamic_sampling else natural.lengths

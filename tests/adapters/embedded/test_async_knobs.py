@@ -25,7 +25,7 @@ def values(job: JobSpec, knob: str) -> tuple[KnobValue, ...]:
 
 def ahead(max_lag: int | None, **more: object) -> EngineKnobs:
     settings = {"schedule": "async", "max_lag": max_lag, "correction": "tis", "rollout_threads": 1, "train_threads": 1}
-    return EngineKnobs.model_validate({**settings, **more})
+    return EngineKnobs.model_validate({"compact_finished": True, **settings, **more})
 
 
 def test_unasked_the_tuner_never_meets_the_asynchronous_schedule() -> None:
