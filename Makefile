@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: tune test check test-peers clean
+.PHONY: tune test check test-peers vllm clean
 
 $(STAMP): pyproject.toml requirements/dev.txt requirements/dev.lock
 	$(PYTHON) -m venv $(VENV)
@@ -30,5 +30,9 @@ check: $(STAMP)
 test-peers:
 	bash tools/test_peers.sh
 
+# The environment of the foreign rollout engine (3.4 GB).
+vllm:
+	bash tools/make_vllm.sh
+
 clean:
-	rm -rf $(VENV) .venv-peers
+	rm -rf $(VENV) .venv-peers .venv-vllm

@@ -2,7 +2,7 @@
 
 from steptune.core.errors import JobError, explain
 from steptune.core.job import AlgorithmSpec
-from steptune.core.model import ModelSpec
+from steptune.core.model import DenseModel, ModelSpec
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.plan_shared import can_share_prompts
 
@@ -12,8 +12,10 @@ def check_knobs(knobs: EngineKnobs, algorithm: AlgorithmSpec, model: ModelSpec) 
 
     Raises:
         JobError: several updates per rollout batch without a separate old-log-prob pass, `offload` without
-            `recompute`, or a shared prefix with recurrent layers.
+            `recompute`, a shared prefix with recurrent layers, or what the foreign rollout engine cannot do.
     """
+    if knobs.rollout_engine != "embedded":
+        check_foreign(knobs, model)
     if algorithm.num_updates > 1 and knobs.logprob_batch_tokens is None:
         raise JobError(
             explain(
@@ -39,5 +41,40 @@ def check_knobs(knobs: EngineKnobs, algorithm: AlgorithmSpec, model: ModelSpec) 
                 got="shared_prefix with a hybrid model",
                 allowed="padded, sorted or packed",
                 hint="use packed",
+            )
+        )
+
+
+def check_foreign(knobs: EngineKnobs, model: ModelSpec) -> None:
+    """Refuse what vLLM's server does not do here; what it always does must be said.
+
+    Raises:
+        JobError: lists every knob that would not be true, or the model's family.
+    """
+    needed = {
+        "schedule": "sync",
+        "handover": "file",
+        "compact_finished": True,
+        "admit_order": "arrival",
+        "reuse_prefixes": False,
+        "router_replay": False,
+    }
+    wrong = [f"{name}={value}" for name in needed if (value := getattr(knobs, name)) != needed[name]]
+    if wrong:
+        raise JobError(
+            explain(
+                f"rollout_engine `{knobs.rollout_engine}` does not fit the other knobs",
+                got=", ".join(wrong),
+                allowed=", ".join(f"{name}={needed[name]}" for name in needed),
+                hint="pin these too, or use rollout_engine `embedded`",
+            )
+        )
+    if not isinstance(model, DenseModel):
+        raise JobError(
+            explain(
+                f"rollout_engine `{knobs.rollout_engine}` was held against dense models only",
+                got=type(model).__name__,
+                allowed="DenseModel",
+                hint="use rollout_engine `embedded`",
             )
         )

@@ -21,6 +21,8 @@ class EngineKnobs(Record):
     ``EngineKnobs(share_prefill=True, compact_finished=True, layout="packed", micro_batch_tokens=4096)``.
     """
 
+    rollout_engine: Literal["embedded", "vllm"] = "embedded"
+    """Who generates: this engine, or vLLM's server in an environment of its own (`foreign`; dense models, sync)."""
     rollout_concurrency: PositiveInt | None = None
     """Rows decoding at once; None decodes the whole batch together."""
     admit_order: Literal["arrival", "longest_first"] = "arrival"

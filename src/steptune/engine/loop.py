@@ -44,6 +44,15 @@ SAVED = "state"
 """Folder of a run's states, inside the run's. `checkpoints` beside it holds models for others to load."""
 
 
+def source_of(spec: LoopSpec) -> Callable[[LoopState], Source]:
+    """Return where the rollouts of this run come from."""
+    if spec.knobs.rollout_engine == "embedded":
+        return SOURCES[spec.knobs.schedule]
+    from steptune.engine.supply.foreign import Foreign  # needs `safetensors`, which training does not
+
+    return Foreign
+
+
 @final
 class Loop:
     """Runs steps one by one."""
@@ -71,7 +80,7 @@ class Loop:
         )
         self.prompt_lengths: list[int] = []
         self.completion_lengths: list[int] = []
-        self.source = (make_source or SOURCES[spec.knobs.schedule])(self.state)
+        self.source = (make_source or source_of(spec))(self.state)
 
     @property
     def model(self) -> Transformer:

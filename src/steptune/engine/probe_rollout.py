@@ -82,9 +82,9 @@ def _curves(job: JobSpec, threads: int, dtype: DType) -> list[CostCurve]:
     for rows in row_counts(job.algorithm.rollouts_per_step):
         prompts = _prompts(job, rows)
         traces = [_generate(engine, prompts, job) for _ in range(1 + NUM_REPEATS)][1:]
-        seconds = median(t.decode_s / t.decode_iterations for t in traces)
+        seconds = median(t.timed_s[1] / t.decode_iterations for t in traces)
         decode.append(CurvePoint(x=rows, seconds=seconds))
-        prefill.append(CurvePoint(x=traces[0].prefill_tokens, seconds=median(t.prefill_s for t in traces)))
+        prefill.append(CurvePoint(x=traces[0].prefill_tokens, seconds=median(t.timed_s[0] for t in traces)))
     return [
         CostCurve(name="decode", when=when, unit="rows", points=tuple(decode)),
         CostCurve(name="prefill", when=when, unit="tokens", points=tuple(prefill)),

@@ -21,15 +21,16 @@ def die_with_parent(parent_pid: int) -> None:
         os._exit(1)
 
 
-def peak_memory_bytes() -> int | None:
-    """Return the peak resident memory of this process, or None where the kernel does not say.
+def peak_memory_bytes(pid: int | None = None) -> int | None:
+    """Return the peak resident memory of a process (None: this one), or None where the kernel does not say.
 
     Read from VmHWM: `ru_maxrss` survives exec and would report the parent's peak.
     """
-    status = Path("/proc/self/status")
-    if not status.exists():
+    try:
+        text = Path(f"/proc/{pid or 'self'}/status").read_text(encoding="ascii")
+    except OSError:
         return None
-    for line in status.read_text(encoding="ascii").splitlines():
+    for line in text.splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024
     return None

@@ -18,6 +18,7 @@ from steptune.engine.events import Recorder
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.model import Transformer
 from steptune.engine.rollout import RolloutEngine
+from steptune.engine.rollouts import Rollouts
 from steptune.engine.routes import NOT_RECORDED
 from steptune.engine.types import PromptBatch, RolloutBatch, RolloutTrace
 from steptune.envs.math.problems import Problem, train_problem
@@ -51,7 +52,7 @@ class Producer:
     """Generates and verifies the rollouts of any step, from the step's number alone."""
 
     def __init__(
-        self, job: JobSpec, engine: RolloutEngine, seed: int, forced: SampledLengths | None, recorder: Recorder
+        self, job: JobSpec, engine: Rollouts, seed: int, forced: SampledLengths | None, recorder: Recorder
     ) -> None:
         self.job, self.engine, self.seed, self.forced, self.recorder = job, engine, seed, forced, recorder
 
@@ -143,7 +144,7 @@ class Producer:
 
 
 def rollout_engine(job: JobSpec, knobs: EngineKnobs, shared: Transformer | None = None) -> RolloutEngine:
-    """Return a rollout engine for the job's model and vocabulary; ``shared`` is the trainer's model (alias)."""
+    """Return this project's engine for the job's model and vocabulary; ``shared`` is the trainer's model (alias)."""
     return RolloutEngine(
         job.model,
         knobs,

@@ -84,9 +84,18 @@ class RolloutTrace:
     resumed_tokens: int = 0
     """Positions of rows that go on which were computed again, under newer weights; part of `prefill_tokens`."""
     running_I: tuple[int, ...]
-    """Rows in the decode batch at each iteration: the drain when finished rows leave."""
-    prefill_s: float
-    decode_s: float
+    """Rows in the decode batch at each iteration: the drain when finished rows leave. Empty where a foreign engine
+    does not say."""
+    prefill_s: float | None
+    decode_s: float | None
+    """None where a foreign engine does not say."""
+
+    @property
+    def timed_s(self) -> tuple[float, float]:
+        """Prefill and decode seconds, of an engine that knows them."""
+        assert self.prefill_s is not None, "only the embedded engine is probed"
+        assert self.decode_s is not None, "only the embedded engine is probed"
+        return self.prefill_s, self.decode_s
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

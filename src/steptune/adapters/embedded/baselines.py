@@ -160,6 +160,7 @@ def _table(job: JobSpec, rows: dict[str, _Row]) -> tuple[Lever, ...]:
     cores = job.devices.num_cores
     threads = (cores, f"torch uses every core by default; TRL leaves it so ({cores} here)")
     shared: dict[str, _Row] = {
+        "rollout_engine": ("embedded", "the engine that is tuned; vLLM is pinned by its owner or not used"),
         "rollout_threads": threads,
         "train_threads": threads,
         "admit_order": ("arrival", "`generate` and vLLM take rows in the order they come"),

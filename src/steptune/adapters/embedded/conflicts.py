@@ -16,6 +16,8 @@ def conflicts(job: JobSpec, knobs: EngineKnobs) -> tuple[str, ...]:
 
 def _impossible(job: JobSpec, knobs: EngineKnobs) -> Iterator[str]:
     overlaps = knobs.schedule != "sync"
+    if knobs.rollout_engine != "embedded":
+        yield f"rollout_engine={knobs.rollout_engine} cannot be forecast: `steptune train` runs it"
     if knobs.handover == "alias" and overlaps:
         yield "handover=alias needs rollout and trainer in one process"
     if knobs.handover == "alias" and knobs.rollout_dtype != "fp32":

@@ -30,6 +30,10 @@ ORDER_MOVED_IF = "admit_order"
 """The knob that moves only where `knobs.allow` names it: the forecast knows how long rows were, not how well that could
 have been foreseen, so it claims nothing."""
 
+ENGINE_IF = "rollout_engine"
+"""The knob that takes `vllm` only where `knobs.pin` names it: it needs an environment of its own, and `conflicts` keeps
+the tuner off it, whose forecast measures this engine."""
+
 LAYOUTS = ("padded", "sorted", "packed", "shared_prefix")
 """Every layout of `engine.plan`."""
 
@@ -50,7 +54,9 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
     layouts = tuple(name for name in LAYOUTS if name != "shared_prefix" or can_share_prompts(job.model))
     rollout, trainer, controller = Role.ROLLOUT, Role.TRAINER, Role.CONTROLLER
     none, precision, staleness = Effect.NONE, Effect.PRECISION, Effect.STALENESS
+    engines: tuple[KnobValue, ...] = ("embedded", "vllm") if ENGINE_IF in job.knobs.pin else ("embedded",)
     return (
+        _knob("rollout_engine", rollout, engines, precision, "who generates: this engine, or vLLM's server"),
         _knob("rollout_concurrency", rollout, waves, none, "rows decoding at once (None: all)"),
         _knob("admit_order", rollout, orders, none, "who takes a free slot"),
         _knob("share_prefill", rollout, (False, True), none, "prefill each prompt once per group"),

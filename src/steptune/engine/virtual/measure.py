@@ -79,8 +79,8 @@ def _generate(engine: RolloutEngine, job: JobSpec, num_rows: int, clock: Clock) 
         )[1]
         for _ in range(1 + NUM_REPEATS)
     ][1:]
-    decode_s = median(trace.decode_s / trace.decode_iterations for trace in traces)
-    return decode_s, traces[0].prefill_tokens, median(trace.prefill_s for trace in traces)
+    decode_s = median(trace.timed_s[1] / trace.decode_iterations for trace in traces)
+    return decode_s, traces[0].prefill_tokens, median(trace.timed_s[0] for trace in traces)
 
 
 def _curve(curves: Sequence[CostCurve], name: str) -> CostCurve:

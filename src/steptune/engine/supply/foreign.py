@@ -1,0 +1,79 @@
+"""Rollouts from a foreign server, synchronously: weights out through files, completions back over HTTP."""
+
+from typing import final
+
+from steptune.core.phase import Role
+from steptune.engine.foreign.arrival import ArrivalProbe
+from steptune.engine.foreign.for_job import vllm_engine
+from steptune.engine.foreign.vllm import VllmEngine
+from steptune.engine.produce import Producer
+from steptune.engine.supply.source import SourceState, Supply
+from steptune.engine.supply.state import LoopState
+from steptune.engine.types import RolloutBatch
+
+
+@final
+class Foreign:
+    """Makes every batch when it is asked for, in another process; nothing is ever in flight between steps.
+
+    The trainer waits meanwhile, so the server's seconds are this process's own.
+    """
+
+    def __init__(self, state: LoopState, engine: VllmEngine | None = None) -> None:
+        """Start the server with the weights as they are now; ``engine`` None takes the job's.
+
+        Raises:
+            JobError: there is no environment with vLLM, or it cannot do this model.
+            TrialError: the server did not start.
+        """
+        if engine is None:
+            engine = vllm_engine(state.spec.job, state.spec.knobs, state.spec.folder / "vllm")
+        self.loop, self.engine = state, engine
+        spec, recorder = state.spec, state.recorder
+        recorder.roles = (Role.TRAINER, Role.ROLLOUT, Role.ENVIRONMENT)
+        self.producer = Producer(spec.job, engine, spec.seed, spec.forced, recorder)
+        rows = len(state.model.embed.weight)
+        try:
+            engine.load(state.model.state_dict(), state.version)
+            self._probe: ArrivalProbe | None = ArrivalProbe(state.model, engine.wire, engine.settings.dtype, rows)
+        except Exception:
+            engine.close()  # nobody else will: the loop has no source yet
+            raise
+
+    def next(self) -> Supply:
+        """Hand over the weights and have the coming step's rollouts made.
+
+        Raises:
+            TrialError: the server died, answered nonsense, or did not take the weights over.
+        """
+        loop = self.loop
+        with loop.recorder.span(Role.TRAINER, "weight_sync"):
+            self.engine.load(loop.model.state_dict(), loop.version)
+            if self._probe is not None and self._probe.check() == "arrived":
+                self._probe = None  # proven for this server: later updates take the same way
+        produced = self.producer.produce(loop.step_index)
+        server = self.engine.server
+        memory_bytes = None if server is None else server.peak_memory_bytes()
+        return Supply(produced=produced, spans=[], remote_wall_s=None, probe_gap=None, peak_memory_bytes=memory_bytes)
+
+    def rehearse(self) -> Supply:
+        """Have them made; they are made again when the step comes."""
+        return self.next()
+
+    def after_update(self, batch: RolloutBatch, *, is_kept: bool) -> None:
+        """Nothing to do: the gap at equal weights is read off the first training forward."""
+
+    def settle(self) -> None:
+        """Nothing is ever in flight between steps."""
+
+    def state(self) -> SourceState:
+        """Nothing: a step's rollouts follow from its number, the seed and the weights."""
+        return {}
+
+    def load_state(self, state: SourceState) -> None:
+        """Nothing to load."""
+        assert not state, "a synchronous run remembers nothing"
+
+    def close(self) -> None:
+        """Stop the server and all it started."""
+        self.engine.close()
