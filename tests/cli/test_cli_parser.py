@@ -14,7 +14,7 @@ FLAGS = {
     "compare": ["--help", "--html", "--json", "a", "b"],
     "lint": ["--help", "--html", "--json", "files"],
     "tune": ["--advise-only", "--help", "--resume", "--runs", "--set", "job"],
-    "forecast": ["--help", "--json", "--runs", "--set", "target"],
+    "forecast": ["--device", "--help", "--json", "--model", "--num-devices", "--runs", "--set", "target"],
     "report": ["--help", "--json", "--trace", "--verify", "run"],
     "train": [
         *(

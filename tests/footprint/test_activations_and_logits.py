@@ -62,6 +62,8 @@ def test_tensor_and_sequence_parallelism_divide_a_layer() -> None:
 def test_logits_are_tokens_times_vocabulary_in_several_copies() -> None:
     term = logits_term(QWEN, FSDP_8, 1_000, with_grads=True)
     assert (term.low, term.mid, term.high) == (6 * 152_064_000, 10 * 152_064_000, 14 * 152_064_000)
+    in_place = logits_term(QWEN, FSDP_8.model_copy(update={"loss": "in_place"}), 1_000, with_grads=True)
+    assert (in_place.low, in_place.high) == (2 * 152_064_000, 10 * 152_064_000)
     chunked = logits_term(QWEN, FSDP_8.model_copy(update={"logits_tokens": 100}), 1_000, with_grads=True)
     assert chunked.mid == term.mid / 10
 

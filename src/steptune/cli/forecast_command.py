@@ -1,4 +1,7 @@
-"""`steptune forecast`: what a change would do, from a run's profile (or a job's latest run)."""
+"""`steptune forecast`: what a change would do, from a run's profile (or a job's latest run).
+
+Given a framework's configuration instead, the answer is the memory of its job.
+"""
 
 import argparse
 import json
@@ -6,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from steptune.cli.frameworks import framework_of, running_framework_of
+from steptune.cli.memory_forecast import is_config, print_memory
 from steptune.cli.streams import print_line, say
 from steptune.core.change import Change, Move
 from steptune.core.errors import JobError, explain, nearest
@@ -25,7 +29,9 @@ from steptune.tune.session import TuneOptions, start_session
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the forecast of the given settings against the baseline."""
+    """Print the forecast of the given settings against the baseline, or the memory of a configuration's job."""
+    if is_config(Path(args.target)):
+        return print_memory(args)
     job, state = _find_profile(Path(args.target), Path(args.runs))
     profile = state.baseline
     assert profile is not None, "a run without a profile is not chosen"

@@ -170,7 +170,16 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_forecast(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="JOB|RUN", help="job file, or run folder with a profile")
+    parser.add_argument(
+        "target",
+        metavar="JOB|RUN|CONFIG",
+        help="job file, run folder with a profile, or a configuration of verl, NeMo RL or TRL (its memory)",
+    )
+    parser.add_argument("--device", metavar="NAME", help="of a configuration: the device, as `H100` or `A100 40GB`")
+    parser.add_argument("--model", metavar="NAME|FILE", help="of a configuration: a public model, or its config.json")
+    parser.add_argument(
+        "--num-devices", type=int, metavar="N", help="of a configuration: devices, where its settings do not say"
+    )
     parser.add_argument(
         "--set",
         dest="settings",
@@ -182,7 +191,8 @@ def _add_forecast(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print the forecast as JSON")
     parser.add_argument("--runs", default="runs", metavar="DIR", help="where run folders are kept (default: runs)")
-    parser.epilog = f"exit codes: 0 a forecast was made, 1 it was refused, or {RUN_CODES.removeprefix('1 ')}"
+    refused = "1 it was refused, a configuration's job does not fit"
+    parser.epilog = f"exit codes: 0 a forecast was made, {refused}, or {RUN_CODES.removeprefix('1 ')}"
 
 
 def _add_report(parser: argparse.ArgumentParser) -> None:

@@ -138,5 +138,5 @@ def _sentence(phase: PhaseBytes, capacity_bytes: float) -> str:
     size = phase.total
     return (
         f"{phase.phase}: {gib(size.value):.1f} GiB ({gib(size.low or 0):.1f} to {gib(size.high or 0):.1f}) "
-        f"of {gib(capacity_bytes):.1f} GiB"
+        f"of {gib(capacity_bytes):.1f} GiB at the longest lengths"
     )

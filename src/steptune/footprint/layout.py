@@ -75,6 +75,9 @@ class TrainLayout(Record):
     """Likewise of the passes without gradient; None is `micro_tokens`."""
     logits_tokens: Tokens | None = None
     """Tokens whose logits stand at once, where fewer than the micro-batch has: answers alone, or a chunk."""
+    loss: Literal["fp32", "in_place"] = "fp32"
+    """Whether the loss makes an fp32 copy of the logits, or works on them in bf16 and writes the gradient over them
+    (verl's FSDP trainer with FlashAttention's cross-entropy)."""
     longest: Tokens
     """Prompt and answer at their limits: a micro-batch cannot be smaller."""
     lora_rank: Count | None = None

@@ -11,16 +11,20 @@ from steptune.shapes.shape import ModelShape
 
 SOURCE = "tokens x vocabulary; copies as in huggingface/trl#3678 and arXiv 2410.10989"
 
-TRAIN_BYTES = (6.0, 10.0, 14.0)
-"""Bytes a logit when training: bf16 and fp32; with its gradient; with the entropy's copy."""
-
-FORWARD_BYTES = (2.0, 6.0, 10.0)
-"""Bytes a logit without gradient: bf16 alone; with fp32; with the entropy's copy."""
+BYTES_EACH: dict[tuple[str, bool], tuple[float, float, float]] = {
+    ("fp32", True): (6.0, 10.0, 14.0),
+    ("fp32", False): (2.0, 6.0, 10.0),
+    ("in_place", True): (2.0, 6.0, 10.0),
+    ("in_place", False): (2.0, 4.0, 8.0),
+}
+"""Bytes a logit by `TrainLayout.loss` and whether there are gradients. fp32: bf16 and fp32; with its gradient; with the
+entropy's copy. In place: bf16 alone (`div_`); scaled by the temperature into a copy, and its gradient; with the
+entropy's softmax kept (verl at 1dda039, `verl/workers/engine/fsdp/transformer_impl.py`, `inplace_backward`)."""
 
 
 def logits_term(shape: ModelShape, layout: TrainLayout, tokens: float, *, with_grads: bool) -> Term:
     """Return the logits of ``tokens`` (per device), of which `logits_tokens` stand at once."""
     standing = tokens if layout.logits_tokens is None else min(tokens, float(layout.logits_tokens))
     numbers = standing * shape.vocab_size / layout.tensor
-    low, mid, high = TRAIN_BYTES if with_grads else FORWARD_BYTES
+    low, mid, high = BYTES_EACH[layout.loss, with_grads]
     return Term(name="logits", low=low * numbers, mid=mid * numbers, high=high * numbers, source=SOURCE)

@@ -8,6 +8,7 @@ from steptune.core.finding import Evidence, Finding, FindingKind, Remedy, Severi
 from steptune.core.paste import Paste
 from steptune.memory.classify import Failure, Told, failures, read_told
 from steptune.memory.figures import Figures
+from steptune.memory.foreseen import foreseen_finding
 from steptune.memory.growth import growth_finding
 from steptune.memory.history import before
 from steptune.memory.logits import logits_text, positions_text, vocab_size
@@ -70,6 +71,7 @@ def memory_findings(paste: Paste) -> tuple[Finding, ...]:
         override_finding(paste, view),
         not_monotone_finding(paste),
         reservation_finding(paste),
+        foreseen_finding(paste),
         _non_fatal(told),
     ]
     known = [finding for finding in found if finding is not None]

@@ -1,0 +1,148 @@
+"""verl's settings as a layout. Its offload flags move states between phases, so the update holds them all."""
+
+from steptune.footprint.layout import JobLayout, Place, RolloutLayout, TrainLayout
+from steptune.memory.stated.asked import Asked, num_bytes
+
+ACTOR = "actor_rollout_ref.actor"
+ROLLOUT = "actor_rollout_ref.rollout"
+MODEL = "actor_rollout_ref.model"
+
+MIB = 1024**2
+
+FUSED_CHUNK_TOKENS = 1024
+"""Tokens whose logits verl's fused kernels hold at once, about: they tile vocabulary and tokens
+(verl/utils/experimental/torch_functional.py, `chunk_size=512`)."""
+
+
+def verl_layout(asked: Asked) -> JobLayout:
+    """Return the layout of a verl configuration.
+
+    Raises:
+        LayoutError: a setting that decides bytes is not stated.
+    """
+    longest = asked.count("data.max_prompt_length") + asked.count("data.max_response_length")
+    is_megatron = asked.view.backend() == "megatron"
+    train = (_megatron if is_megatron else _fsdp)(asked, longest)
+    return JobLayout(
+        train=train,
+        rollout=_engine(asked, longest),
+        is_colocated=asked.flag("actor_rollout_ref.hybrid_engine", default=True),
+    )
+
+
+def _fsdp(asked: Asked, longest: int) -> TrainLayout:
+    config = f"{ACTOR}.fsdp_config"
+    split = asked.count(
+        f"{ACTOR}.ulysses_sequence_parallel_size", f"{config}.ulysses_sequence_parallel_size", default=1
+    )
+    stored = num_bytes(asked.word(f"{config}.model_dtype"), 4)
+    ways = asked.view.number(f"{config}.fsdp_size")
+    goes = asked.flag(f"{config}.offload_policy")
+    # gradients and AdamW's two states have the stored weights' type
+    return TrainLayout(
+        num_devices=_devices(asked),
+        sharding="full",
+        shard_ways=int(ways) if ways is not None and ways > 0 else None,
+        context=split,
+        weight_bytes=stored,
+        has_master=False,
+        grad_bytes=stored,
+        optimizer_bytes=2 * stored,
+        weights=Place.HOST if goes else _place(asked, f"{config}.param_offload"),
+        optimizer=Place.HOST if goes else _place(asked, f"{config}.optimizer_offload"),
+        reference=_reference(asked, "actor_rollout_ref.ref.fsdp_config.param_offload"),
+        recompute="full" if asked.flag(f"{MODEL}.enable_gradient_checkpointing", default=True) else "none",
+        offloads_inputs=asked.flag(f"{MODEL}.enable_activation_offload"),
+        has_fused_kernels=asked.flag(f"{MODEL}.use_liger"),
+        micro_tokens=_micro_tokens(asked, longest, split),
+        logprob_tokens=_logprob_tokens(asked, longest, split),
+        loss="in_place",
+        logits_tokens=FUSED_CHUNK_TOKENS if asked.flag(f"{MODEL}.use_fused_kernels") else None,
+        longest=longest,
+        lora_rank=_lora(asked),
+    )
+
+
+def _megatron(asked: Asked, longest: int) -> TrainLayout:
+    config = f"{ACTOR}.megatron"
+    split = asked.count(f"{config}.context_parallel_size", default=1)
+    granularity = asked.word(f"{config}.override_transformer_config.recompute_granularity")
+    fraction = asked.number(f"{ACTOR}.optim.override_optimizer_config.optimizer_offload_fraction", 0)
+    expert_tensor = asked.view.number(f"{config}.expert_tensor_parallel_size")
+    return TrainLayout(
+        num_devices=_devices(asked),
+        sharding="optimizer" if asked.flag(f"{config}.use_distributed_optimizer", default=True) else "none",
+        tensor=asked.count(f"{config}.tensor_model_parallel_size", default=1),
+        pipeline=asked.count(f"{config}.pipeline_model_parallel_size", default=1),
+        context=split,
+        expert=asked.count(f"{config}.expert_model_parallel_size", default=1),
+        expert_tensor=int(expert_tensor) if expert_tensor else None,
+        sequence_parallel=asked.flag(f"{config}.sequence_parallel", default=True),
+        grads_stay=not asked.flag(f"{config}.grad_offload"),
+        weights=_place(asked, f"{config}.param_offload"),
+        optimizer=Place.HOST if fraction >= 1 else _place(asked, f"{config}.optimizer_offload"),
+        reference=_reference(asked, "actor_rollout_ref.ref.megatron.param_offload"),
+        recompute="full" if granularity == "full" else "selective" if granularity == "selective" else "none",
+        has_fused_kernels=True,
+        micro_tokens=_micro_tokens(asked, longest, split),
+        logprob_tokens=_logprob_tokens(asked, longest, split),
+        longest=longest,
+        lora_rank=_lora(asked),
+    )
+
+
+def _engine(asked: Asked, longest: int) -> RolloutLayout:
+    quantized = asked.word(f"{ROLLOUT}.quantization")
+    is_vllm = asked.word(f"{ROLLOUT}.name") in ("vllm", "")
+    limit = asked.view.number(f"{ROLLOUT}.max_model_len")
+    bucket = asked.number(f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes", 2048)
+    return RolloutLayout(
+        tensor=asked.count(f"{ROLLOUT}.tensor_model_parallel_size", default=2),
+        expert=asked.count(f"{ROLLOUT}.expert_parallel_size", default=1),
+        weight_bytes=1 if "fp8" in quantized else num_bytes(asked.word(f"{ROLLOUT}.dtype"), 2),
+        share=min(1.0, asked.number(f"{ROLLOUT}.gpu_memory_utilization", 0.5)),
+        share_of="total" if is_vllm else "free",
+        sleeps=asked.flag(f"{ROLLOUT}.free_cache_engine", default=True),
+        has_graphs=not asked.flag(f"{ROLLOUT}.enforce_eager"),
+        max_sequences=asked.count(f"{ROLLOUT}.max_num_seqs", default=256),
+        batched_tokens=asked.count(f"{ROLLOUT}.max_num_batched_tokens", default=8192),
+        longest=int(limit) if limit is not None and limit >= 1 else longest,
+        sync_bucket_bytes=bucket * MIB,
+    )
+
+
+def _micro_tokens(asked: Asked, longest: int, split: int) -> int:
+    if asked.flag(f"{ACTOR}.use_dynamic_bsz"):
+        return max(longest, split * asked.count(f"{ACTOR}.ppo_max_token_len_per_gpu", default=16384))
+    samples = asked.count(f"{ACTOR}.ppo_micro_batch_size_per_gpu", f"{ACTOR}.ppo_micro_batch_size")
+    return samples * longest
+
+
+def _logprob_tokens(asked: Asked, longest: int, split: int) -> int | None:
+    """The passes without gradient follow the training's settings where they have none of their own."""
+    is_dynamic = asked.view.value(f"{ROLLOUT}.log_prob_use_dynamic_bsz")
+    if is_dynamic is True or (is_dynamic is None and asked.flag(f"{ACTOR}.use_dynamic_bsz")):
+        own = asked.view.number(f"{ROLLOUT}.log_prob_max_token_len_per_gpu")
+        return None if own is None or own < 1 else max(longest, split * int(own))
+    samples = asked.view.number(f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu")
+    return None if samples is None or samples < 1 else int(samples) * longest
+
+
+def _reference(asked: Asked, key: str) -> Place | None:
+    is_used = asked.flag(f"{ACTOR}.use_kl_loss") or asked.flag("algorithm.use_kl_in_reward")
+    if not is_used or _lora(asked) is not None:  # with adapters the reference is the model without them
+        return None
+    return _place(asked, key)
+
+
+def _place(asked: Asked, key: str) -> Place:
+    return Place.IDLE_HOST if asked.flag(key) else Place.DEVICE
+
+
+def _lora(asked: Asked) -> int | None:
+    rank = asked.view.number(f"{MODEL}.lora_rank")
+    return int(rank) if rank else None
+
+
+def _devices(asked: Asked) -> int:
+    return asked.count("trainer.n_gpus_per_node", default=8) * asked.count("trainer.nnodes", default=1)
