@@ -144,11 +144,13 @@ def trainer_of(arm: str, folder: Path, num_layers: int) -> Trainer:
     knobs = EngineKnobs(layout="packed", micro_batch_tokens=WHOLE, recompute=arm != "keep", head_tile_tokens=512)
     trainer = Trainer(model, AlgorithmSpec(group_size=8, max_completion_len=4096, lr=1e-6), knobs, 0)
     if arm == "file":
-        trainer.offload = offload_to_file(folder)
+        trainer.gradients.offload = offload_to_file(folder)
     elif arm.startswith("slow_file"):
         places = FilePlaces(folder)
         pool = Pool(lambda num_bytes: throttled(places.make(num_bytes), num_bytes))
-        trainer.offload = Offload(lambda: HostLink(pool), is_unified=False, depth=int(arm == "slow_file_prefetched"))
+        trainer.gradients.offload = Offload(
+            lambda: HostLink(pool), is_unified=False, depth=int(arm == "slow_file_prefetched")
+        )
     return trainer
 
 
@@ -230,7 +232,7 @@ def switched_off_rows(num_rows: int) -> list[dict[str, object]]:
 
     def note(situation: str, offload: Offload, num_layers: int, rows_run: int, num_steps: int) -> None:
         trainer = trainer_of("recompute", Path(), num_layers)
-        trainer.offload = offload
+        trainer.gradients.offload = offload
         call = step_call(trainer, rows_run, [])
         for step in range(num_steps):
             call()

@@ -62,8 +62,8 @@ def test_metadata_is_built_once_a_micro_batch_and_not_once_a_layer(
     stats = trainer.update(trainer.prepare(scored_batch(), recorder), weights_version=5, recorder=recorder)
     num_micros = stats.num_micro_batches
     assert num_micros > 1
-    assert trainer.num_plans_built == 1
-    assert len(built) == trainer.num_inputs_built == num_micros
+    assert trainer.gradients.num_plans_built == 1
+    assert len(built) == trainer.gradients.num_inputs_built == num_micros
     assert len(used) == SPEC.num_layers * num_micros * (2 if recompute else 1)
 
 

@@ -182,7 +182,7 @@ def test_every_second_of_an_update_is_booked_on_the_trainer() -> None:
 def test_the_plan_is_built_once_per_batch_and_its_tensors_once_per_micro_batch() -> None:
     trainer = small_trainer(knobs=EngineKnobs(layout="packed", micro_batch_tokens=64, recompute=True))
     stats = train(trainer)
-    assert (trainer.num_plans_built, trainer.num_inputs_built) == (1, stats.num_micro_batches)
+    assert (trainer.gradients.num_plans_built, trainer.gradients.num_inputs_built) == (1, stats.num_micro_batches)
 
 
 def test_several_updates_need_a_separate_logprob_pass() -> None:

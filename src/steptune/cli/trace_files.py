@@ -7,7 +7,11 @@ from steptune.core.errors import StoreError, explain
 from steptune.report.trace import trace_of
 from steptune.store.files import replace
 
-EVENTS = {"events.jsonl": "trainer", "events.rollout.jsonl": "rollout worker"}
+EVENTS = {
+    "events.jsonl": "trainer",
+    "events.trainer-1.jsonl": "trainer rank 1",
+    "events.rollout.jsonl": "rollout worker",
+}
 """Events files of one run, and the process that writes each."""
 
 TRACE = "trace.json"

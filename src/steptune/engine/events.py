@@ -31,6 +31,8 @@ class Span:
     start_s: float
     end_s: float
     step: int
+    rank: int | None = None
+    """Which of the role's processes; None where it has one."""
 
     @property
     def seconds(self) -> float:
@@ -46,6 +48,7 @@ class Count:
     value: float
     at_s: float
     step: int
+    rank: int | None = None
 
 
 @final
@@ -58,6 +61,8 @@ class Recorder:
     """Roles that share this process: while one of them works, the others are booked as waiting."""
     file: IO[str] | None = None
     step: int = 0
+    rank: int | None = None
+    """Goes into every span and count of this process."""
     spans: list[Span] = field(default_factory=list[Span])
     counts: list[Count] = field(default_factory=list[Count])
 
@@ -80,11 +85,13 @@ class Recorder:
 
     def add(self, role: Role, phase: str, kind: SpanKind, start_s: float, end_s: float) -> None:
         """Book a stretch whose ends are already known."""
-        self.spans.append(Span(role=role, phase=phase, kind=kind, start_s=start_s, end_s=end_s, step=self.step))
+        self.spans.append(
+            Span(role=role, phase=phase, kind=kind, start_s=start_s, end_s=end_s, step=self.step, rank=self.rank)
+        )
 
     def count(self, name: str, value: float) -> None:
         """Book what a quantity is from now on."""
-        self.counts.append(Count(name=name, value=value, at_s=self.clock(), step=self.step))
+        self.counts.append(Count(name=name, value=value, at_s=self.clock(), step=self.step, rank=self.rank))
 
     def forget(self) -> None:
         """Drop what was collected and not taken."""
@@ -118,6 +125,7 @@ def span_line(span: Span) -> str:
             "start_s": round(span.start_s, 6),
             "end_s": round(span.end_s, 6),
             "step": span.step,
+            **_rank(span.rank),
         }
     )
 
@@ -131,8 +139,13 @@ def count_line(count: Count) -> str:
             "value": round(count.value, 6),
             "at_s": round(count.at_s, 6),
             "step": count.step,
+            **_rank(count.rank),
         }
     )
+
+
+def _rank(rank: int | None) -> dict[str, int]:
+    return {} if rank is None else {"rank": rank}
 
 
 def open_events(path: Path) -> IO[str]:

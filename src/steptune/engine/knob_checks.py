@@ -1,10 +1,17 @@
 """Knobs that the trainer cannot follow, refused before it starts. The tuner asks `adapters.embedded.conflicts`."""
 
 from steptune.core.errors import JobError, explain
-from steptune.core.job import AlgorithmSpec
+from steptune.core.job import AlgorithmSpec, JobSpec
 from steptune.core.model import DenseModel, ModelSpec
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.plan_shared import can_share_prompts
+
+RANKS = "train_ranks"
+
+
+def asks_for_ranks(job: JobSpec) -> bool:
+    """Return whether the owner lets `train_ranks` move, or pins it: only then is it priced, which takes a while."""
+    return job.devices.num_cores > 1 and (RANKS in job.knobs.allow or job.knobs.pin.get(RANKS, 1) != 1)
 
 
 def check_knobs(knobs: EngineKnobs, algorithm: AlgorithmSpec, model: ModelSpec) -> None:

@@ -38,6 +38,10 @@ class EngineKnobs(Record):
     """Number format of weights and KV cache in the rollout."""
     rollout_threads: PositiveInt = 2
     train_threads: PositiveInt = 2
+    """Threads of the trainer, of each of its ranks where there are two."""
+    train_ranks: Annotated[int, Field(ge=1, le=2)] = 1
+    """Processes that share the rows of every optimizer update and add up their gradients (`ranks`). Two of one thread
+    each do the work of one with two threads, without its waiting at every operator."""
     train_dtype: DType = "fp32"
     """bf16 runs the trainer's forward under autocast over fp32 weights."""
     layout: Literal["padded", "sorted", "packed", "shared_prefix"] = "padded"

@@ -75,8 +75,10 @@ class Loop:
         self.state = LoopState(
             spec=spec,
             model=model,
-            trainer=Trainer(model, spec.job.algorithm, spec.knobs, PAD, reference),
-            recorder=Recorder(file=open_events(spec.folder / "events.jsonl")),
+            trainer=Trainer(model, spec.job.algorithm, spec.knobs, PAD, reference, folder=spec.folder),
+            recorder=Recorder(
+                rank=0 if spec.knobs.train_ranks > 1 else None, file=open_events(spec.folder / "events.jsonl")
+            ),
         )
         self.prompt_lengths: list[int] = []
         self.completion_lengths: list[int] = []
@@ -168,8 +170,9 @@ class Loop:
         self.source.settle()
 
     def close(self) -> None:
-        """Stop the worker, if there is one, and close the events."""
+        """Stop every other process and close the events."""
         self.source.close()
+        self.state.trainer.close()
         self.state.recorder.close()
 
     def lengths(self) -> SampledLengths:
@@ -194,7 +197,10 @@ class Loop:
             scored=scored,
             stats=stats,
             version=state.version,
-            memory_bytes=(peak_memory_bytes() or 0) + (supply.peak_memory_bytes or 0) or None,
+            memory_bytes=sum(
+                peak or 0 for peak in (peak_memory_bytes(), supply.peak_memory_bytes, stats.other_rank_memory_bytes)
+            )
+            or None,
         )
         state.step_index += 1
         return made

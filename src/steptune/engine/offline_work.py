@@ -7,10 +7,12 @@ from pydantic import TypeAdapter
 
 from steptune.core.framework import ParityOutput
 from steptune.core.profile import CostCurve
+from steptune.engine.knob_checks import asks_for_ranks
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.orders import OfflineOrder, ProbeOrder, ReplayOrder, StartOrder
 from steptune.engine.parity import param_distance, replay
 from steptune.engine.probe import probe_trainer
+from steptune.engine.probe_ranks import probe_ranks
 from steptune.engine.probe_rollout import probe_handover, probe_rollout
 from steptune.engine.sft import load_or_train
 
@@ -32,10 +34,13 @@ def carry_out(order: OfflineOrder) -> str:
 def probe(order: ProbeOrder) -> list[CostCurve]:
     """Measure every primitive under every setting that changes its cost."""
     threads = range(1, order.job.devices.num_cores + 1)
+    folder = Path(order.out_path).parent
+    ranked = probe_ranks(order.job, folder, ("fp32", "bf16")) if asks_for_ranks(order.job) else []
     return [
         *probe_rollout(order.job, threads, ("fp32", "bf16")),
         *probe_trainer(order.job, threads, ("fp32", "bf16")),
         *probe_handover(order.job),
+        *ranked,
     ]
 
 

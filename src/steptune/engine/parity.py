@@ -13,6 +13,7 @@ all parameters, against such a band, means anything.
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -79,9 +80,10 @@ def replay(job: JobSpec, parity: ParityInput, start: Mapping[str, Tensor], param
         knobs,
         MathTokenizer.pad_id,
         _model(job, start) if job.algorithm.kl_coef > 0 else None,
+        folder=params_path.parent,
     )
     recorder, grad_norms = Recorder(), list[float]()
-    with torch_threads(knobs.train_threads):
+    with closing(trainer), torch_threads(knobs.train_threads):
         for number, batch in enumerate(batches):
             if parity.shuffle_seed is not None:
                 batch = shuffled(batch, job, torch.Generator().manual_seed(1000 * parity.shuffle_seed + number))

@@ -16,6 +16,7 @@ from typing import Literal
 from steptune.core.errors import TrialError, explain
 from steptune.engine.micro_batch import MicroBatch, Run, equal_runs
 from steptune.engine.plan_shared import plan_shared
+from steptune.engine.rank_split import split_groups, split_rows
 
 Layout = Literal["padded", "sorted", "packed", "shared_prefix"]
 
@@ -25,7 +26,9 @@ class TrainPlan:
     """All micro-batches of one rollout batch, by optimizer update."""
 
     updates: tuple[tuple[MicroBatch, ...], ...]
-    """Every row of the batch stands in exactly one micro-batch of one update."""
+    """Every row of the batch stands in exactly one micro-batch of one update, of one rank."""
+    update_rows: tuple[range, ...]
+    """Rows of each update, those of other ranks included: what its loss is normalised by."""
     active_tokens: int
     """Positions computed that are real tokens, a shared prompt counted as often as it is computed."""
 
@@ -55,8 +58,10 @@ def plan_batch(
     num_updates: int = 1,
     group_size: int = 1,
     group_B: Sequence[int] | None = None,
+    rank: int = 0,
+    num_ranks: int = 1,
 ) -> TrainPlan:
-    """Return the plan of one rollout batch.
+    """Return the plan of one rollout batch, for ``rank`` of ``num_ranks`` that share its rows (see `rank_split`).
 
     Rows are first cut into ``num_updates`` optimizer mini-batches (see `update_ranges`), each then laid out
     on its own. ``token_budget`` bounds the positions of a micro-batch; a single row always fits.
@@ -78,22 +83,25 @@ def plan_batch(
     lengths_B = [p + c for p, c in zip(prompt_lengths_B, completion_lengths_B, strict=True)]
     group_B = group_B if group_B is not None else [row // group_size for row in range(len(lengths_B))]
     longest_possible = max(prompt_lengths_B) + max_completion_len
+    update_rows = update_ranges(len(lengths_B), group_size=group_size, num_updates=num_updates)
     updates: list[tuple[MicroBatch, ...]] = []
-    for rows in update_ranges(len(lengths_B), group_size=group_size, num_updates=num_updates):
+    for all_rows in update_rows:
         match layout:
             case "padded":
+                rows = split_rows(all_rows, [1] * len(lengths_B), num_ranks)[rank]  # padded, all rows cost the same
                 micros = _padded(rows, max(lengths_B), num_rows=max(1, token_budget // longest_possible))
             case "sorted":
-                micros = _sorted(rows, lengths_B, token_budget)
+                micros = _sorted(split_rows(all_rows, lengths_B, num_ranks)[rank], lengths_B, token_budget)
             case "packed":
-                micros = _packed(rows, lengths_B, token_budget)
+                micros = _packed(split_rows(all_rows, lengths_B, num_ranks)[rank], lengths_B, token_budget)
             case "shared_prefix":
+                rows = split_groups(all_rows, group_B, prompt_lengths_B, completion_lengths_B, num_ranks)[rank]
                 micros = plan_shared(rows, group_B, prompt_lengths_B, completion_lengths_B, token_budget)
         updates.append(tuple(micros))
-    active = sum(lengths_B)
+    active = sum(lengths_B[row] for micros in updates for micro in micros for row in micro.rows)
     if layout == "shared_prefix":
         active = sum(micro.num_positions for micros in updates for micro in micros)
-    return TrainPlan(updates=tuple(updates), active_tokens=active)
+    return TrainPlan(updates=tuple(updates), update_rows=tuple(update_rows), active_tokens=active)
 
 
 def update_ranges(num_rows: int, *, group_size: int, num_updates: int) -> list[range]:

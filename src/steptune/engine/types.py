@@ -111,3 +111,14 @@ class ScoredBatch:
     """float32, one per row."""
     train_mask_B: Tensor
     """bool, False where the row is left out of the loss (masked truncation)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PreparedBatch:
+    """A scored batch and the log-probs that must be known before the first update."""
+
+    scored: ScoredBatch
+    old_logprobs_BT: Tensor | None
+    """Under the weights before the first update; None where the first training forward gives them."""
+    ref_logprobs_BT: Tensor | None
+    """Under the SFT start; None without a KL term."""

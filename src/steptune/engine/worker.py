@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Generic, TypeVar, final
+from threading import Timer
+from typing import Any, Generic, Protocol, TypeVar, final
 
 import torch
 
@@ -33,9 +34,38 @@ LAST_WORDS = 3
 """Lines of its log that an error shows."""
 
 
+class ProcessSpec(Protocol):
+    """What starting, hearing and mourning a process takes; the rest of its spec is its own business."""
+
+    @property
+    def title(self) -> str:
+        """What errors call it."""
+        ...
+
+    @property
+    def log(self) -> Path:
+        """Where it writes what it does and what libraries print."""
+        ...
+
+    @property
+    def parent_pid(self) -> int:
+        """Process whose death ends it."""
+        ...
+
+    @property
+    def threads(self) -> int:
+        """Threads of torch."""
+        ...
+
+    @property
+    def cores(self) -> float | None:
+        """CPU quota; None without one."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerSpec:
-    """Everything a worker needs; pickled once at its start."""
+    """Everything a rollout worker needs; pickled once at its start."""
 
     job: JobSpec
     knobs: EngineKnobs
@@ -45,15 +75,34 @@ class WorkerSpec:
     parent_pid: int
 
     @property
+    def title(self) -> str:
+        """See `ProcessSpec`."""
+        return "rollout worker"
+
+    @property
     def log(self) -> Path:
-        """Where it writes what it does and what libraries print."""
+        """See `ProcessSpec`."""
         return self.folder / "rollout.stderr.txt"
+
+    @property
+    def threads(self) -> int:
+        """See `ProcessSpec`."""
+        return self.knobs.rollout_threads
+
+    @property
+    def cores(self) -> float | None:
+        """See `ProcessSpec`."""
+        split = split_of(self.job.devices.num_cores, self.knobs)
+        return None if split is None else split.rollout
 
 
 Answer = TypeVar("Answer")
 """What a worker sends."""
 
-Work = Callable[[WorkerSpec, Connection, Any], None]
+Spec = TypeVar("Spec", bound=ProcessSpec)
+"""What the process is started with."""
+
+Work = Callable[[Spec, Connection, Any], None]
 """The worker's main loop: (its spec, its end of the wire, what it shares with the trainer)."""
 
 
@@ -61,9 +110,11 @@ Work = Callable[[WorkerSpec, Connection, Any], None]
 class WorkerProcess(Generic[Answer]):
     """The trainer's end of the wire."""
 
-    def __init__(self, spec: WorkerSpec, work: Work, shared: object) -> None:
-        self.spec = spec
-        spec.folder.mkdir(parents=True, exist_ok=True)
+    def __init__(self, spec: Spec, work: Work[Spec], shared: object) -> None:
+        self.spec: ProcessSpec = spec
+        self.doing = ""
+        """What it was last asked to do, for an error to say."""
+        spec.log.parent.mkdir(parents=True, exist_ok=True)
         context = get_context("spawn")
         self.pipe, far_end = context.Pipe()
         self.process = context.Process(target=_work, args=(spec, far_end, work, shared), daemon=True)
@@ -81,29 +132,62 @@ class WorkerProcess(Generic[Answer]):
         except (BrokenPipeError, ConnectionResetError):
             raise self._died() from None
 
+    def send_plain(self, message: object, patience_s: float) -> None:
+        """Send a message whose tensors go by value. A large one waits for the worker to read it.
+
+        Raises:
+            TrialError: the worker died, or has not read it for ``patience_s`` and was killed.
+        """
+        watchdog = Timer(patience_s, self.process.kill)
+        watchdog.start()
+        try:
+            send_plain(self.pipe, message)
+        except (BrokenPipeError, ConnectionResetError):
+            raise (self._hangs(patience_s) if watchdog.finished.is_set() else self._died()) from None
+        finally:
+            watchdog.cancel()
+
     def has_answer(self) -> bool:
         """Return whether `receive` would return at once. A dead worker's end is an answer too."""
         return self.pipe.poll(0)
 
-    def receive(self) -> Answer:
-        """Wait for the next message, written by `send_plain`.
+    def receive(self, patience_s: float | None = None) -> Answer:
+        """Wait for the next message, written by `send_plain`; None waits as long as the worker lives.
 
         Raises:
-            TrialError: the worker died or failed.
+            TrialError: the worker died or failed, or has not answered for ``patience_s`` and was killed.
         """
+        if not self.pipe.poll(patience_s):
+            raise self._hangs(patience_s)
         try:
             answer = pickle.loads(self.pipe.recv_bytes())
         except (EOFError, ConnectionResetError):
             raise self._died() from None
         if isinstance(answer, str):
-            raise TrialError(f"the rollout worker (process {self.process.pid}) failed: {answer}")
+            raise TrialError(f"the {self._name} failed{self.doing}: {answer}")
         return answer
+
+    @property
+    def _name(self) -> str:
+        return f"{self.spec.title} (process {self.process.pid})"
+
+    def _hangs(self, patience_s: float | None) -> TrialError:
+        self.process.kill()
+        self.process.join()
+        return TrialError(
+            explain(
+                f"the {self._name} gave no answer{self.doing} and was stopped",
+                got=f"{patience_s:.3g} s without one; last words: {last_words(self.spec.log)}",
+                allowed="an answer in about the time the first rank takes itself",
+                hint="is the machine swapping, or the process stopped? go on from the last checkpoint",
+            )
+        )
 
     def _died(self) -> TrialError:
         self.process.join(EXIT_S)
         return TrialError(
             explain(
-                f"the rollout worker (process {self.process.pid}) died with exit code {_cause(self.process.exitcode)}",
+                f"the {self._name} died{self.doing} with exit code {_cause(self.process.exitcode)}",
                 got=f"last words: {last_words(self.spec.log)}",
                 allowed="a worker that lives as long as the run",
                 hint="9 is often the system out of memory; go on from the last checkpoint, if the run keeps some",
@@ -144,12 +228,11 @@ def worker_spec(job: JobSpec, knobs: EngineKnobs, seed: int, forced: SampledLeng
     return WorkerSpec(job=job, knobs=knobs, seed=seed, forced=forced, folder=folder, parent_pid=os.getpid())
 
 
-def _work(spec: WorkerSpec, pipe: Connection, work: Work, shared: object) -> None:
+def _work(spec: Spec, pipe: Connection, work: Work[Spec], shared: object) -> None:
     die_with_parent(spec.parent_pid)
     _print_to(spec.log)
-    torch.set_num_threads(spec.knobs.rollout_threads)
-    split = split_of(spec.job.devices.num_cores, spec.knobs)
-    with limited(None if split is None else split.rollout):
+    torch.set_num_threads(spec.threads)
+    with limited(spec.cores):
         try:
             work(spec, pipe, shared)
         except (EOFError, BrokenPipeError, ConnectionResetError):

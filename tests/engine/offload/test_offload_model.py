@@ -88,6 +88,6 @@ def test_the_trainer_refuses_offload_without_recompute() -> None:
     with pytest.raises(JobError, match="set `recompute` too"):
         Trainer(build_model(DENSE, VOCAB, 3), algorithm, EngineKnobs(offload=True), 0)
     trainer = Trainer(build_model(DENSE, VOCAB, 3), algorithm, EngineKnobs(offload=True, recompute=True), 0)
-    assert isinstance(trainer.offload, Offload)
+    assert isinstance(trainer.gradients.offload, Offload)
     trainer.configure(EngineKnobs(recompute=True))
-    assert trainer.offload is None
+    assert trainer.gradients.offload is None

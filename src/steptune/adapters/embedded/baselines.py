@@ -163,6 +163,7 @@ def _table(job: JobSpec, rows: dict[str, _Row]) -> tuple[Lever, ...]:
         "rollout_engine": ("embedded", "the engine that is tuned; vLLM is pinned by its owner or not used"),
         "rollout_threads": threads,
         "train_threads": threads,
+        "train_ranks": (1, "one process a device: a CPU is one device to `accelerate`"),
         "admit_order": ("arrival", "`generate` and vLLM take rows in the order they come"),
         "reuse_prefixes": (False, "the job has single turns: no prompt continues another"),
         "head_tile_tokens": (None, "TRL computes a micro-batch's logits together unless use_liger_kernel is set"),

@@ -23,7 +23,8 @@ def _impossible(job: JobSpec, knobs: EngineKnobs) -> Iterator[str]:
     if knobs.handover == "alias" and knobs.rollout_dtype != "fp32":
         yield "handover=alias needs the trainer's own number format"
     cores = job.devices.num_cores
-    used = knobs.rollout_threads + knobs.train_threads if overlaps else max(knobs.rollout_threads, knobs.train_threads)
+    trainer = knobs.train_ranks * knobs.train_threads
+    used = knobs.rollout_threads + trainer if overlaps else max(knobs.rollout_threads, trainer)
     yield from split_conflicts(cores, knobs)
     yield from stream_conflicts(knobs)
     if used > cores and knobs.rollout_cores is None:

@@ -2,13 +2,15 @@
 
 `head_tile_tokens` has one value worth trying: tiles save memory, at the price of the head's product once more, and
 the arithmetic vocabulary's logits are smaller than one layer's activations. It is there for the owner to pin, as is
-`router_replay`, which closes a gap and costs time.
+`router_replay`, which closes a gap and costs time. `train_ranks` moves only where `knobs.allow` names it: what two
+processes on one memory bus cost has to be measured first, and that takes half as long again as all other prices.
 """
 
 from steptune.core.job import JobSpec
 from steptune.core.knob import Effect, KnobSpec, KnobValue, Restart
 from steptune.core.model import ExpertFields
 from steptune.core.phase import Role
+from steptune.engine.knob_checks import asks_for_ranks
 from steptune.engine.plan_shared import can_share_prompts
 from steptune.engine.quota.split import splits
 
@@ -50,6 +52,7 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
     is_asked = AGE_MOVED_IF in job.knobs.allow or AGE_MOVED_IF in job.knobs.pin
     ages = [lag for lag in lags if lag <= job.limits.max_staleness] if is_asked else []
     schedules: tuple[KnobValue, ...] = ("sync", "one_step_off", *(("async",) if ages else ()))
+    ranks: tuple[KnobValue, ...] = (1, 2) if asks_for_ranks(job) else (1,)
     orders: tuple[KnobValue, ...] = ("arrival", "longest_first") if ORDER_MOVED_IF in job.knobs.allow else ("arrival",)
     layouts = tuple(name for name in LAYOUTS if name != "shared_prefix" or can_share_prompts(job.model))
     rollout, trainer, controller = Role.ROLLOUT, Role.TRAINER, Role.CONTROLLER
@@ -65,6 +68,7 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
         _knob("rollout_dtype", rollout, ("fp32", "bf16"), precision, "number format of the rollout"),
         _knob("rollout_threads", rollout, threads, none, "threads of the rollout"),
         _knob("train_threads", trainer, threads, none, "threads of the trainer"),
+        _knob("train_ranks", trainer, ranks, none, "processes that share an update's rows and add up their gradients"),
         _knob("train_dtype", trainer, ("fp32", "bf16"), precision, "number format of the training forward"),
         _knob("layout", trainer, layouts, none, "how rows become micro-batches"),
         _knob("micro_batch_tokens", trainer, MICRO_BATCH_TOKENS, none, "positions per micro-batch"),

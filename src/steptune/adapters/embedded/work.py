@@ -5,7 +5,7 @@ remembered; a space of 100,000 configurations needs a few hundred counts.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import final
 
@@ -25,6 +25,9 @@ MAX_STEPS_COUNTED = 8
 
 BYTES_FP32 = 4
 """Bytes of a float32."""
+
+RANKED = "_ranked"
+"""Ends the names of cost curves that were measured with two trainer ranks at work (`engine.probe_ranks`)."""
 
 ACTIVATIONS_PER_LAYER = 16
 """Activations of width `d_model` that one layer keeps for its backward, feed-forward counted by its own width
@@ -66,7 +69,7 @@ class WorkCounter:
             # a stream of bounded age takes the longer side's time too, and waits no longer than one step ahead does
             schedule="one_step_off" if overlaps else "sync",
             lag=(knobs.max_lag or self.job.algorithm.num_updates) if overlaps else 0,
-            trainer_cores=float(knobs.train_threads) if split is None else split.trainer,
+            trainer_cores=float(knobs.train_ranks * knobs.train_threads) if split is None else split.trainer,
             rollout_cores=float(knobs.rollout_threads) if split is None else split.rollout,
             memory_bytes=self._memory_bytes(knobs, train),
             padded_tokens=train.padded_tokens,
@@ -92,6 +95,7 @@ class WorkCounter:
             knobs.recompute,
             knobs.train_dtype,
             knobs.train_threads,
+            knobs.train_ranks,
             knobs.logprob_batch_tokens,
         )
         if key not in self._train:
@@ -107,8 +111,13 @@ class WorkCounter:
         longest = max(self.lengths.prompt) + self.job.algorithm.max_completion_len
         kv = 2 * rows * longest * model.num_layers * model.kv_width
         extra_keys = 2 * train.most_extra_keys * model.kv_width * layers_kept
-        return float(BYTES_FP32 * (micro_batch_tokens * width * layers_kept + inputs + kv + extra_keys))
+        per_rank = micro_batch_tokens * width * layers_kept + inputs + extra_keys
+        return float(BYTES_FP32 * (knobs.train_ranks * per_rank + kv)) + (knobs.train_ranks - 1) * RANK_PROCESS_BYTES
 
+
+RANK_PROCESS_BYTES = 300e6
+"""Resident memory of a second trainer rank before its first batch: Python and torch, weights and gradient aside (VmHWM
+RANKMEM, torch 2.13 for CPUs, 2026-11-30)."""
 
 Step = tuple[Sequence[int], Sequence[int]]
 """Prompt and completion lengths of one step's rows."""
@@ -137,44 +146,49 @@ def rollout_items(job: JobSpec, knobs: EngineKnobs, steps: Sequence[Step]) -> tu
 
 
 def train_side(job: JobSpec, knobs: EngineKnobs, steps: Sequence[Step]) -> TrainSide:
-    """Return micro-batches, log-prob passes and optimizer steps per step, averaged over ``steps``."""
-    algorithm = job.algorithm
-    when: dict[str, KnobValue] = {
-        "train_threads": knobs.train_threads,
-        "train_dtype": knobs.train_dtype,
-        "recompute": knobs.recompute,
-        # `sorted` costs what `padded` does at equal positions: both are one run of equally wide rows
-        "layout": "padded" if knobs.layout == "sorted" else knobs.layout,
-    }
+    """Return micro-batches, log-prob passes and optimizer steps per step, averaged over ``steps``.
+
+    Of two ranks the items are the slower one's (by positions) in every update, under curves that were measured with
+    both at work; a profile without them refuses to price two ranks.
+    """
+    algorithm, num_steps = job.algorithm, len(steps)
     train: Counter[int] = Counter()
-    old: Counter[int] = Counter()
     padded = active = num_updates = extra_keys = 0
-    budget = knobs.logprob_batch_tokens
-    for prompt_B, completion_B in steps:
-        plan = _plan(job, knobs, prompt_B, completion_B, knobs.micro_batch_tokens, algorithm.num_updates)
-        train.update(micro.num_positions for micro in plan.micro_batches)
-        padded, active = padded + plan.padded_tokens, active + plan.active_tokens
-        num_updates += len(plan.updates)
-        extra_keys = max(extra_keys, *(micro.num_keys - micro.num_positions for micro in plan.micro_batches))
-        if budget is not None:
-            passes = _plan(job, knobs, prompt_B, completion_B, budget, 1)
-            old.update(micro.num_positions for micro in passes.micro_batches)
-    num_steps = len(steps)
-    reference = _reference_counts(job, knobs, steps) if algorithm.kl_coef > 0 else Counter[int]()
+    for step in steps:
+        plans = _plans(job, knobs, step, knobs.micro_batch_tokens, algorithm.num_updates)
+        train.update(_slowest(plans))
+        padded += sum(plan.padded_tokens for plan in plans)
+        active += sum(plan.active_tokens for plan in plans)
+        num_updates += len(plans[0].updates)
+        extra_keys = max(extra_keys, *(m.num_keys - m.num_positions for plan in plans for m in plan.micro_batches))
+    pass_tokens = knobs.logprob_batch_tokens
+    old = _pass_counts(job, knobs, steps, pass_tokens)
+    reference = (
+        _pass_counts(job, knobs, steps, pass_tokens or knobs.micro_batch_tokens) if algorithm.kl_coef > 0 else {}
+    )
+    when, ranked = _train_settings(knobs), "" if knobs.train_ranks == 1 else RANKED
     return TrainSide(
         items=(
-            *_items(Role.TRAINER, "train", "train", when, train, num_steps),
-            WorkItem(
-                role=Role.TRAINER, phase="train", curve="optimizer", when=when, x=1, count=num_updates / num_steps
-            ),
-            *_items(Role.TRAINER, "old_logprob", "logprob", when, old, num_steps),
-            *_items(Role.TRAINER, "ref_logprob", "logprob", when, reference, num_steps),
+            *_items(Role.TRAINER, "train", f"train{ranked}", when, train, num_steps),
+            *_items(Role.TRAINER, "train", f"optimizer{ranked}", when, {1: num_updates}, num_steps),
+            *_items(Role.TRAINER, "old_logprob", f"logprob{ranked}", when, old, num_steps),
+            *_items(Role.TRAINER, "ref_logprob", f"logprob{ranked}", when, reference, num_steps),
         ),
         padded_tokens=padded / num_steps,
         active_tokens=active / num_steps,
         largest_micro_batch=max(train),
         most_extra_keys=extra_keys,
     )
+
+
+def _train_settings(knobs: EngineKnobs) -> dict[str, KnobValue]:
+    return {
+        "train_threads": knobs.train_threads,
+        "train_dtype": knobs.train_dtype,
+        "recompute": knobs.recompute,
+        # `sorted` costs what `padded` does at equal positions: both are one run of equally wide rows
+        "layout": "padded" if knobs.layout == "sorted" else knobs.layout,
+    }
 
 
 def handover_items(knobs: EngineKnobs) -> tuple[WorkItem, ...]:
@@ -205,31 +219,42 @@ def slowed(items: Sequence[WorkItem], knobs: EngineKnobs, split: Split) -> tuple
     return tuple(item.model_copy(update={"slowdown": slowdown[item.role]}) for item in items)
 
 
-def _reference_counts(job: JobSpec, knobs: EngineKnobs, steps: Sequence[Step]) -> Counter[int]:
-    budget = knobs.logprob_batch_tokens or knobs.micro_batch_tokens
+def _pass_counts(job: JobSpec, knobs: EngineKnobs, steps: Sequence[Step], budget: int | None) -> Counter[int]:
+    """Return forwards by positions of a log-prob pass over every step; none without a ``budget``."""
     counts: Counter[int] = Counter()
-    for prompt_B, completion_B in steps:
-        plan = _plan(job, knobs, prompt_B, completion_B, budget, 1)
-        counts.update(micro.num_positions for micro in plan.micro_batches)
+    if budget is None:
+        return counts
+    for step in steps:
+        counts.update(_slowest(_plans(job, knobs, step, budget, 1)))
     return counts
 
 
-def _plan(
-    job: JobSpec, knobs: EngineKnobs, prompt_B: Sequence[int], completion_B: Sequence[int], budget: int, updates: int
-) -> TrainPlan:
-    return plan_batch(
-        prompt_B,
-        completion_B,
-        layout=knobs.layout,
-        token_budget=budget,
-        max_completion_len=job.algorithm.max_completion_len,
-        num_updates=updates,
-        group_size=job.algorithm.group_size,
-    )
+def _plans(job: JobSpec, knobs: EngineKnobs, step: Step, budget: int, updates: int) -> list[TrainPlan]:
+    """Return every rank's plan of one step."""
+    return [
+        plan_batch(
+            *step,
+            layout=knobs.layout,
+            token_budget=budget,
+            max_completion_len=job.algorithm.max_completion_len,
+            num_updates=updates,
+            group_size=job.algorithm.group_size,
+            rank=rank,
+            num_ranks=knobs.train_ranks,
+        )
+        for rank in range(knobs.train_ranks)
+    ]
+
+
+def _slowest(plans: Sequence[TrainPlan]) -> Iterator[int]:
+    """Yield positions of the micro-batches of the rank that has most of them, update by update."""
+    for micros_by_rank in zip(*(plan.updates for plan in plans), strict=True):
+        sizes_by_rank = [[micro.num_positions for micro in micros] for micros in micros_by_rank]
+        yield from max(sizes_by_rank, key=sum)
 
 
 def _items(
-    role: Role, phase: str, curve: str, when: dict[str, KnobValue], counts: Counter[int], num_steps: int
+    role: Role, phase: str, curve: str, when: dict[str, KnobValue], counts: Mapping[int, float], num_steps: int
 ) -> tuple[WorkItem, ...]:
     return tuple(
         WorkItem(role=role, phase=phase, curve=curve, when=when, x=x, count=count / num_steps)

@@ -56,6 +56,8 @@ def split_conflicts(num_cores: int, knobs: EngineKnobs) -> tuple[str, ...]:
     reasons: list[str] = []
     if knobs.schedule == "sync":
         reasons.append("rollout_cores needs rollout and trainer in two processes")
+    if knobs.train_ranks > 1:
+        reasons.append("rollout_cores needs one trainer rank: a quota holds one process")
     if knobs.rollout_threads != math.ceil(share):
         reasons.append("rollout_threads must be rollout_cores rounded up")
     if knobs.train_threads != math.ceil(num_cores - share):

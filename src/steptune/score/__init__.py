@@ -1,1 +1,0 @@
-"""Scores of forecasts: of our own against their trials, and of any step or memory model against public runs."""
