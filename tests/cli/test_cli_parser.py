@@ -16,6 +16,7 @@ FLAGS = {
     "tune": ["--advise-only", "--help", "--resume", "--runs", "--set", "job"],
     "forecast": ["--device", "--help", "--json", "--model", "--num-devices", "--runs", "--set", "target"],
     "report": ["--help", "--json", "--trace", "--verify", "run"],
+    "score": ["--help", "--json", "--plot", "--public", "runs"],
     "train": [
         *(
             "--help",

@@ -9,12 +9,14 @@ from report_sessions import full_session, nan_session
 from steptune.core.decision import Outcome
 from steptune.core.event import Event
 from steptune.core.trial import TrialState
-from steptune.report.forecast_scores import Fate, ForecastScore, forecast_scores, median_error_frac
 from steptune.report.session_view import view_session
+from steptune.score.forecasts import Fate, ForecastScore, forecast_scores, median_error_frac
 
 
 def scores_of(events: list[Event]) -> dict[tuple[str, bool], ForecastScore]:
-    return {(score.target, score.is_first): score for score in forecast_scores(view_session(events))}
+    view = view_session(events)
+    scores = forecast_scores(view.forecasts, view.trial_ends, view.waterfalls)
+    return {(score.target, score.is_first): score for score in scores}
 
 
 def test_fates_follow_what_was_measured() -> None:

@@ -121,6 +121,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_tune(commands.add_parser("tune", help="profile, forecast, try, guard, decide, report"))
     _add_forecast(commands.add_parser("forecast", help="what would a change do to the step?"))
     _add_report(commands.add_parser("report", help="write or check the report of a run folder"))
+    _add_score(commands.add_parser("score", help="how good are forecasts? our own, and any model on public runs"))
     _add_train(commands.add_parser("train", help="SFT, then RL, without tuning"))
     doctor = commands.add_parser("doctor", help="can this machine run the embedded engine, and how noisy is it?")
     doctor.epilog = "exit codes: 0 the embedded engine can run, 1 it cannot, 2 a wrong call"
@@ -204,6 +205,18 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trace", action="store_true", help="write each run's spans as a trace for ui.perfetto.dev")
     codes = "0 fine, 1 no run folder, or the output cannot be written, 2 a wrong call, 3 `--verify` found a mismatch"
     parser.epilog = f"exit codes: {codes}"
+
+
+def _add_score(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "runs", nargs="*", metavar="RUN", help="run folders, pooled; forecasts written too late do not count"
+    )
+    parser.add_argument("--public", action="store_true", help="score every arm on the public runs")
+    parser.add_argument("--json", action="store_true", help="print the scores as JSON")
+    parser.add_argument(
+        "--plot", metavar="OUT", action=_Once, help="also write the public scoreboard as one SVG picture"
+    )
+    parser.epilog = "exit codes: 0 scored, 1 a run folder cannot be read, or the plot not be written, 2 a wrong call"
 
 
 def _add_train(parser: argparse.ArgumentParser) -> None:

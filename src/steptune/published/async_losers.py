@@ -5,6 +5,7 @@ and committed, before any score. Surprise: most of them are disaggregated *and* 
 overlap are the hard ones.
 """
 
+import json
 from enum import StrEnum
 from functools import cache
 
@@ -38,6 +39,8 @@ class AsyncLoser(Record):
     gpu_type: str | None = None
     num_gpus_sync: int | None = None
     num_gpus_async: int | None = None
+    num_train_gpus_async: int | None = None
+    """Devices of the trainer on the asynchronous side."""
     sync: str
     """The synchronous or colocated side, in words."""
     asynchronous: str
@@ -51,6 +54,8 @@ class AsyncLoser(Record):
     """What else differs than the schedule or the placement."""
     run_ids: str | None = None
     """The two rows of the table of public runs, where they stand there."""
+    stated: dict[str, float] = {}
+    """Further columns of `PublicRun` that hold for both sides: batch, lengths, layout."""
     quality: str
     note: str | None = None
 
@@ -68,5 +73,9 @@ class AsyncLoser(Record):
 @cache
 def async_losers() -> tuple[AsyncLoser, ...]:
     """Return every pair, in the table's order."""
-    rows = read_rows("async_losers.csv")
-    return tuple(AsyncLoser.model_validate({name: text for name, text in row.items() if text}) for row in rows)
+    return tuple(map(_typed, read_rows("async_losers.csv")))
+
+
+def _typed(row: dict[str, str]) -> AsyncLoser:
+    fields: dict[str, object] = {name: text for name, text in row.items() if text}
+    return AsyncLoser.model_validate({**fields, "stated": json.loads(row["stated"] or "{}")})

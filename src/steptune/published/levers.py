@@ -4,8 +4,9 @@ A pair that differs in layout, devices, placement, schedule, lengths, batching o
 that differs in stated kernels or patches alone is a *kernel* pair. Mini-batch, optimizer steps and loss settings are
 *algorithm* changes: another job, never scored. A pair with no known difference is a *repeat* (the noise of publishing),
 or the same recipe in another *release* or on another *site*; if one side states a lever that the other does not, it is
-*unclear*, for unknown is not unmoved. A kernel or patch that only one side names counts as moved: patches are named
-where they are applied.
+*unclear*, for unknown is not unmoved. A kernel or patch that only one side names counts as moved within a release, for
+patches are named where they are applied; between releases it is a setting that did not exist yet. Rows of two
+frameworks are compared by nobody here: that is no lever of a job.
 """
 
 from collections.abc import Iterable, Mapping
@@ -46,11 +47,14 @@ SETTING_FAMILY: Mapping[str, str] = {
 }
 """Family of a structural setting; one that is not named here belongs to batching."""
 
-KERNEL_COLUMNS = ("framework", "precision_train", "precision_rollout")
+KERNEL_COLUMNS = ("precision_train", "precision_rollout")
 """Columns whose difference is one of software."""
 
 JOB_COLUMNS = ("model", "workload", "algorithm")
 """Columns that must not differ: they are another job, whatever the group says."""
+
+SYSTEM_COLUMNS = ("framework",)
+"""Columns whose difference makes two systems of the pair."""
 
 
 class PairKind(StrEnum):
@@ -68,6 +72,8 @@ class PairKind(StrEnum):
     """Nothing that both sides state."""
     ALGORITHM = "algorithm"
     """Another job: not scored."""
+    SYSTEM = "system"
+    """Another framework: not scored."""
 
 
 class SettingKind(StrEnum):
@@ -91,6 +97,7 @@ class Difference:
     algorithm: tuple[str, ...]
     one_sided: tuple[str, ...]
     """Structural and algorithm levers that only one of the two states."""
+    is_other_system: bool
     is_other_release: bool
     is_other_site: bool
 
@@ -104,6 +111,8 @@ class Difference:
         """What sort of pair that makes."""
         if self.algorithm:
             return PairKind.ALGORITHM
+        if self.is_other_system:
+            return PairKind.SYSTEM
         if self.families:
             return PairKind.STRUCTURAL
         return PairKind.KERNEL if self.kernels else self._kind_of_no_known_move()
@@ -130,16 +139,19 @@ def difference(a: PublicRun, b: PublicRun) -> Difference:
     if a.gpu_type is None or b.gpu_type is None:
         moved |= {"devices"} if _differing(a, b, ("hardware",)) else set()
     stated_alone = _stated_by_one(a, b)
+    is_other_release = a.version != b.version
+    patches = [] if is_other_release else stated_alone[SettingKind.KERNEL]
     return Difference(
         families=tuple(family for family in LEVER_FAMILIES if family in moved),
-        kernels=(*_differing(a, b, KERNEL_COLUMNS), *settings[SettingKind.KERNEL], *stated_alone[SettingKind.KERNEL]),
+        kernels=(*_differing(a, b, KERNEL_COLUMNS), *settings[SettingKind.KERNEL], *patches),
         algorithm=(*_differing(a, b, JOB_COLUMNS), *settings[SettingKind.ALGORITHM]),
         one_sided=(
             *_columns_of_one(a, b),
             *stated_alone[SettingKind.STRUCTURAL],
             *stated_alone[SettingKind.ALGORITHM],
         ),
-        is_other_release=a.version != b.version,
+        is_other_system=bool(_differing(a, b, SYSTEM_COLUMNS)),
+        is_other_release=is_other_release,
         is_other_site=a.other_settings.get("cluster") != b.other_settings.get("cluster"),
     )
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from steptune.forecast.cluster.sides import Cluster, Sides
+from steptune.forecast.cluster.step import step_seconds
 from steptune.forecast.cluster.sweep import Space, sweep
 
 KEEPS_FRAC = 0.02
@@ -30,8 +31,8 @@ def best_split(sides: Sides, like: Cluster, num_devices: int) -> Answer | None:
     found = sweep(sides, space)
     if not found.ranked:
         return None
-    first = found.ranked[0]
-    return Answer(cluster=first.cluster, step_s=first.cost, is_proven=found.is_proven)
+    first = found.ranked[0].cluster
+    return Answer(cluster=first, step_s=step_seconds(sides, first), is_proven=found.is_proven)
 
 
 def fewest_devices(

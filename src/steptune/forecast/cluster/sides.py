@@ -13,7 +13,7 @@ from steptune.forecast.cluster.parameters import StepParameters
 from steptune.forecast.cluster.queue import QueueKnobs
 from steptune.forecast.cluster.rollout_knobs import RolloutKnobs
 from steptune.forecast.cluster.train_side import TrainCosts, TrainKnobs, TrainTime, train_time
-from steptune.forecast.cluster.work import Work
+from steptune.forecast.cluster.work import Work, extended
 
 TAKING_TURNS = QueueKnobs()
 """Synchronous."""
@@ -52,9 +52,17 @@ class Sides:
     _makespans: dict[RolloutKnobs, tuple[Makespan, ...]] = field(
         default_factory=dict[RolloutKnobs, tuple[Makespan, ...]]
     )
+    _extended: dict[tuple[int, int], Work] = field(default_factory=dict[tuple[int, int], Work])
     _trains: dict[tuple[TrainKnobs, bool], tuple[TrainTime, ...]] = field(
         default_factory=dict[tuple[TrainKnobs, bool], tuple[TrainTime, ...]]
     )
+
+    def extended(self, num_steps: int, *, seed: int) -> Work:
+        """Return at least so many steps of the job, reshuffled after its own."""
+        known = self._extended.get((num_steps, seed))
+        if known is None:
+            known = self._extended[num_steps, seed] = extended(self.work, num_steps, seed=seed)
+        return known
 
     def makespans(self, knobs: RolloutKnobs) -> tuple[Makespan, ...]:
         """Return the makespan of every step's batch."""

@@ -20,8 +20,11 @@ from steptune.forecast.side import Key
 MODEL_LOG_SD = 0.02
 """Log error of a step whose every price is exact: what the model leaves out. Prior, to be replaced by trials."""
 
-NUM_STEPS = 16
-"""Steps that count."""
+NUM_STEPS = 32
+"""Steps that count: the mean lag of a queue near balance wanders for several steps."""
+
+ERROR_STEPS = 12
+"""The same where only the change with a price is wanted: the noise of the draw is shared and cancels."""
 
 WARMUP_PER_LAG = 2
 """Steps that do not count, per batch on its way: the queue fills and finds its ages."""
@@ -91,11 +94,13 @@ def log_errors(sides: Sides, cluster: Cluster, *, seed: int = 0) -> dict[str, fl
         "train": own.scaled(train=math.exp(train_sd)),
         "weight_sync": own.scaled(sync=math.exp(own.sync_log_sd)),
     }
-    mid_s = step_seconds(sides, cluster, seed=seed)
+    mid_s = step_seconds(sides, cluster, seed=seed, num_steps=ERROR_STEPS)
     if not mid_s > 0:
         return dict.fromkeys(moved, 0.0)
     return {
-        side: math.log(step_seconds(Sides(parameters=p, work=sides.work), cluster, seed=seed) / mid_s)
+        side: math.log(
+            step_seconds(Sides(parameters=p, work=sides.work), cluster, seed=seed, num_steps=ERROR_STEPS) / mid_s
+        )
         for side, p in moved.items()
     }
 
@@ -118,14 +123,15 @@ def _efficiency_sd(sides: Sides, cluster: Cluster) -> float:
 
 def _run(sides: Sides, cluster: Cluster, seed: int, num_steps: int) -> QueueRun:
     costs = sides.train_costs(cluster.train, is_colocated=cluster.is_colocated)
+    num_warmup = WARMUP_PER_LAG * (cluster.queue.max_lag + 1)
     return run_queue(
         cluster.queue,
         (cluster.rollout, sides.parameters.rollout),
         (cluster.train, costs),
-        sides.work,
+        sides.extended(num_warmup + num_steps + cluster.queue.max_lag + 1, seed=seed),
         sync_s=sides.still_s(cluster),
         num_steps=num_steps,
-        num_warmup=WARMUP_PER_LAG * (cluster.queue.max_lag + 1),
+        num_warmup=num_warmup,
         acceptance=sides.parameters.acceptance,
         seed=seed,
     )

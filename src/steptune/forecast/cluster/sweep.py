@@ -22,7 +22,7 @@ from steptune.forecast.cluster.sides import Cluster, Sides
 from steptune.forecast.cluster.step import step_seconds
 from steptune.forecast.cluster.train_side import TrainKnobs
 
-SIMULATE_AT_MOST = 120
+SIMULATE_AT_MOST = 200
 """Candidates simulated in one sweep: with 256 rollouts a step a few seconds of one core."""
 
 SWEEP_STEPS = 6

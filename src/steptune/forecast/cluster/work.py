@@ -1,7 +1,8 @@
 """What one step asks for, in lengths: groups of rollouts, kept whole. No seconds in here but those of tools."""
 
+import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 from steptune.core.errors import explain
@@ -69,6 +70,7 @@ class Work:
                     hint="give whole steps of the profile's lengths",
                 )
             )
+        check_waits([row for step in self.steps for group in step for row in group.rows if row.waits])
 
     @property
     def groups_per_step(self) -> int:
@@ -84,6 +86,20 @@ class Work:
         """Return the group with this number, counted from the first step."""
         step, place = divmod(index, self.groups_per_step)
         return self.steps[step % len(self.steps)][place]
+
+
+def extended(work: Work, num_steps: int, *, seed: int) -> Work:
+    """Return the job's steps followed by reshuffled ones: the same groups in other company.
+
+    A few profiled steps repeated would let a queue settle into their own rhythm, which no real job has.
+    """
+    groups = [group for step in work.steps for group in step]
+    steps = list(work.steps)
+    draw, size = random.Random(seed), work.groups_per_step
+    while len(steps) < num_steps:
+        draw.shuffle(groups)
+        steps += [tuple(groups[i : i + size]) for i in range(0, len(groups), size)]
+    return replace(work, steps=tuple(steps[: max(num_steps, len(work.steps))]))
 
 
 def check_waits(rows: Sequence[RowShape]) -> None:

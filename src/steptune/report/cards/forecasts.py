@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from steptune.report.blocks import Block, Cell, Figure, Figures, Mark, RangeRow, Ranges, Reference, Table, Tone, Words
 from steptune.report.card import NotApplicable, Shown
 from steptune.report.cells import column, muted, number, numbers, words
-from steptune.report.forecast_scores import Fate, ForecastScore, forecast_scores, median_error_frac
 from steptune.report.numbers import count_text, derived, main_text
 from steptune.report.session_view import SessionView
+from steptune.score.forecasts import Fate, ForecastScore, forecast_scores, median_error_frac
 
 GROUPS = (
     (True, "first forecasts, from the baseline profile alone"),
@@ -28,7 +28,7 @@ FATE_TONES = {
 
 def card(view: SessionView) -> Shown | NotApplicable:
     """Score every forecast against its trial."""
-    scores = forecast_scores(view)
+    scores = forecast_scores(view.forecasts, view.trial_ends, view.waterfalls)
     if not scores:
         return NotApplicable(why="no forecast was written")
     if all(score.fate is Fate.REFUSED for score in scores):

@@ -13,9 +13,8 @@ from typing import final
 
 from steptune.core.change import Change
 from steptune.core.estimate import Estimate
-from steptune.core.event import Forecasted
+from steptune.core.event import Forecasted, TrialEnded, Waterfall
 from steptune.core.trial import TrialState
-from steptune.report.session_view import SessionView
 
 
 class Fate(StrEnum):
@@ -87,14 +86,16 @@ class ForecastScore:
         return self.fate in (Fate.OUTSIDE, Fate.NOT_FINISHED)
 
 
-def forecast_scores(view: SessionView) -> tuple[ForecastScore, ...]:
-    """Return one score per forecast, in journal order.
+def forecast_scores(
+    forecasts: Sequence[Forecasted], trial_ends: Sequence[TrialEnded], waterfalls: Sequence[Waterfall]
+) -> tuple[ForecastScore, ...]:
+    """Return one score per forecast of a session, in journal order.
 
     A forecast repeated after a resume counts once, as first written.
     """
-    measured = {**_trials(view), **_waterfall(view)}
+    measured = {**_trials(trial_ends), **_waterfall(waterfalls)}
     first_written: dict[tuple[Target, bool], Forecasted] = {}
-    for event in view.forecasts:
+    for event in forecasts:
         first_written.setdefault((_target(event), event.is_first), event)
     return tuple(_score(event, measured.get(target)) for (target, _), event in first_written.items())
 
@@ -110,20 +111,20 @@ def _target(event: Forecasted) -> Target:
     return event.purpose, number, event.forecast.change.signature
 
 
-def _trials(view: SessionView) -> dict[Target, Measurement]:
+def _trials(trial_ends: Sequence[TrialEnded]) -> dict[Target, Measurement]:
     return {
         ("trial", end.trial.number, end.trial.change.signature): Measurement(
             ratio=end.ratio_to_baseline,
             is_finished=end.trial.state is TrialState.FINISHED,
             cause=end.trial.cause,
         )
-        for end in view.trial_ends
+        for end in trial_ends
     }
 
 
-def _waterfall(view: SessionView) -> dict[Target, Measurement]:
+def _waterfall(waterfalls: Sequence[Waterfall]) -> dict[Target, Measurement]:
     """Return every row as first measured; its signature, not its place, finds its forecast."""
-    rows = [row for waterfall in reversed(view.waterfalls) for row in waterfall.rows]
+    rows = [row for waterfall in reversed(waterfalls) for row in waterfall.rows]
     return {
         ("waterfall", 0, row.signature): Measurement(ratio=row.ratio_to_baseline, is_finished=True, cause="")
         for row in rows

@@ -1,0 +1,411 @@
+"""Forecasts against the virtual cluster: device counts and asynchronous regimes it was not calibrated on.
+
+`python bench/forecast_virtual.py [--quick]` draws jobs by seed. Of each, *one* configuration runs on the virtual
+cluster for a few steps and is logged as an engine would log it, with noise on every span; from that log alone the step
+model forecasts another configuration, which the virtual cluster then runs on *other* lengths of the same distribution.
+Scored: |forecast ratio / true ratio - 1| of step times, P(lag = k) and mean lag, beside `no change` and `time goes
+with devices`, and beside the same true ratio on two draws of lengths (the floor that no forecast can beat).
+
+What both sides share: `steptune.core` and `steptune.forecast.cluster` imports nothing of `steptune.engine`; the
+virtual cluster imports nothing of the forecaster. They agree on what a continuous-batching engine, a staleness bound
+and a ring reduction *are*, so this measures calibration, extrapolation and the draw of lengths, not whether a real
+engine behaves like that. Prices are invented curves with bends that the forecast's shapes do not contain.
+"""
+
+import argparse
+import json
+import math
+import random
+import statistics
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from steptune.core.phase import Role
+from steptune.engine.virtual.cluster import simulate
+from steptune.engine.virtual.costs import MeasuredCosts
+from steptune.engine.virtual.outcome import VirtualRun
+from steptune.engine.virtual.spec import ClusterSpec, ring_s
+from steptune.engine.virtual.work import GroupWork, RowWork, ToolCall, Workload
+from steptune.forecast.cluster.calibrate import MicroBatch, StepTrace, calibrate, slowdowns
+from steptune.forecast.cluster.decode import DrainPoint
+from steptune.forecast.cluster.parameters import parameter_table
+from steptune.forecast.cluster.pool import Pool, fresh
+from steptune.forecast.cluster.queue import QueueKnobs
+from steptune.forecast.cluster.rollout_knobs import RolloutKnobs
+from steptune.forecast.cluster.sides import Cluster, Sides
+from steptune.forecast.cluster.step import forecast_step
+from steptune.forecast.cluster.train_side import TrainKnobs
+from steptune.forecast.cluster.work import GroupShape, RowShape, Wait, Work
+
+HERE = Path(__file__).resolve().parent
+SPAN_NOISE = 0.03
+"""Log standard deviation of every logged span."""
+PROFILED_STEPS = 8
+TRUTH_STEPS, TRUTH_WARMUP = 32, 10
+LIMIT = 1024
+NUM_COUNTS, NUM_ASYNC = 12, 12
+NOT_HELD = 0.95
+"""P(lag = bound) below which a configuration is not held at its bound."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One invented job: its truth, which the forecast never sees."""
+
+    costs: MeasuredCosts
+    median: float
+    spread: float
+    groups: int
+    group_size: int
+    prompt: int
+    has_tools: bool
+    sync_s: float
+    reduce_bytes: float
+
+
+@dataclass(kw_only=True)
+class Logged:
+    """`Costs` that writes down what it charged, as an engine's log would."""
+
+    costs: MeasuredCosts
+    noise: random.Random
+    decode: list[tuple[int, float]] = field(default_factory=list)
+    prefill: list[tuple[float, float]] = field(default_factory=list)
+    train: list[tuple[float, float]] = field(default_factory=list)
+
+    def _seen(self, seconds: float) -> float:
+        return seconds * self.noise.lognormvariate(0, SPAN_NOISE)
+
+    def decode_s(self, num_rows: int) -> float:
+        """Charge and log."""
+        self.decode.append((num_rows, self._seen(seconds := self.costs.decode_s(num_rows))))
+        return seconds
+
+    def prefill_s(self, num_tokens: int) -> float:
+        """Charge and log."""
+        self.prefill.append((num_tokens, self._seen(seconds := self.costs.prefill_s(num_tokens))))
+        return seconds
+
+    def train_s(self, num_positions: int) -> float:
+        """Charge and log."""
+        self.train.append((num_positions, self._seen(seconds := self.costs.train_s(num_positions))))
+        return seconds
+
+    def optimizer_s(self) -> float:
+        """Charge."""
+        return self.costs.optimizer_s()
+
+
+def draw_job(draw: random.Random) -> Job:
+    """Draw a job: curves with bends, a length distribution, perhaps tools."""
+    base, double, bend = draw.uniform(0.004, 0.02), draw.uniform(24, 160), draw.uniform(1.0, 1.3)
+    decode = [(n, base * (1 + (n / double) ** bend)) for n in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)]
+    per_token, overhead = draw.uniform(2e-4, 1.5e-3), draw.uniform(0.01, 0.08)
+    train = [(n, overhead + per_token * n * (1 + n / 60_000)) for n in (1, 256, 1024, 2048, 4096, 8192)]
+    prefill = [(n, 0.002 + per_token / 3 * n) for n in (1, 64, 256, 1024, 4096)]
+    return Job(
+        costs=MeasuredCosts(decode=decode, prefill=prefill, train=train, optimizer=draw.uniform(0.02, 0.2)),
+        median=draw.uniform(60, 200),
+        spread=draw.uniform(0.3, 1.1),
+        groups=draw.choice([16, 24, 32]),
+        group_size=draw.choice([4, 8]),
+        prompt=draw.choice([16, 64, 128]),
+        has_tools=draw.random() < 0.25,
+        sync_s=draw.uniform(0.02, 0.6),
+        reduce_bytes=draw.uniform(0.05, 0.4),
+    )
+
+
+def lengths(job: Job, num_steps: int, seed: int) -> list[list[list[int]]]:
+    """Draw steps of groups of rows."""
+    draw = random.Random(seed)
+
+    def one_group() -> list[int]:
+        own = draw.lognormvariate(0, job.spread / 2)
+        rows = [job.median * own * draw.lognormvariate(0, job.spread * 0.87) for _ in range(job.group_size)]
+        return [min(LIMIT, max(8, round(x))) for x in rows]
+
+    return [[one_group() for _ in range(job.groups)] for _ in range(num_steps)]
+
+
+def truth_work(job: Job, steps: list[list[list[int]]]) -> Workload:
+    """Return the lengths as the virtual cluster takes them."""
+    tools = (ToolCall(at_token=4, seconds=0.5),) if job.has_tools else ()
+    made = [
+        [
+            GroupWork(
+                prompt=job.prompt, rows=tuple(RowWork(completion=n, tools=tools) for n in g), predicted=float(sum(g))
+            )
+            for g in step
+        ]
+        for step in steps
+    ]
+    return Workload(steps=made, max_completion=LIMIT)
+
+
+def model_work(job: Job, steps: list[list[list[int]]]) -> Work:
+    """Return the profile's lengths as the forecast takes them."""
+    waits = (Wait(at_token=4, seconds=0.5),) if job.has_tools else ()
+    made = tuple(
+        tuple(
+            GroupShape(
+                prompt=job.prompt,
+                rows=tuple(RowShape(tokens=n, waits=waits) for n in g),
+                predicted_tokens=float(sum(g)),
+            )
+            for g in step
+        )
+        for step in steps
+    )
+    return Work(steps=made, max_completion=LIMIT)
+
+
+def spec_of(job: Job, cluster: Cluster, *, slow: tuple[float, ...] = ()) -> ClusterSpec:
+    """Return the same configuration in the virtual cluster's words."""
+    own, queue = cluster.rollout, cluster.queue
+    return ClusterSpec(
+        num_trainers=cluster.train.num_ranks,
+        num_replicas=own.num_replicas,
+        is_colocated=cluster.is_colocated,
+        schedule=queue.schedule,
+        max_lag=queue.max_lag,
+        consume=queue.consume,
+        routing=own.routing,
+        max_rows=own.max_rows,
+        kv_tokens=own.kv_tokens,
+        micro_batch_tokens=cluster.train.micro_batch_tokens,
+        balance="tokens",
+        sync_s=job.sync_s,
+        allreduce_s=ring_s(job.reduce_bytes, cluster.train.num_ranks, 1.0),
+        num_tool_workers=own.num_env_workers or 10_000,
+        replica_slowdown=slow,
+    )
+
+
+def profile(job: Job, cluster: Cluster, seed: int, slow: tuple[float, ...]) -> Sides:
+    """Run one configuration, log it, calibrate on the log."""
+    steps = lengths(job, PROFILED_STEPS, seed)
+    logged = Logged(costs=job.costs, noise=random.Random(seed + 1))
+    run = simulate(spec_of(job, cluster, slow=slow), truth_work(job, steps), logged, num_steps=PROFILED_STEPS)
+    trace = StepTrace(
+        drain=tuple(DrainPoint(running=n, cached_tokens=0, seconds=s) for n, s in logged.decode),
+        prefills=tuple(logged.prefill),
+        micro_batches=tuple(MicroBatch(positions=n, squared=0, seconds=s) for n, s in logged.train),
+        num_ranks=cluster.train.num_ranks,
+        update_s=job.costs.optimizer * logged.noise.lognormvariate(0, SPAN_NOISE),
+        reduce_s=ring_s(job.reduce_bytes, cluster.train.num_ranks, 1.0) * logged.noise.lognormvariate(0, SPAN_NOISE),
+        sync_s=job.sync_s * logged.noise.lognormvariate(0, SPAN_NOISE),
+    )
+    work = model_work(job, steps)
+    healthy = Sides(parameters=calibrate(trace), work=work)
+    if not slow:
+        return healthy
+    factors = slowdowns(rollout_busy_s(run), model_busy_s(healthy, cluster))
+    return Sides(parameters=calibrate(replace(trace, replica_slowdown=factors)), work=work)
+
+
+def rollout_busy_s(run: VirtualRun) -> list[float]:
+    """Return each replica's busy seconds of a run, as a device monitor shows them."""
+    busy: Counter[int] = Counter()
+    for step in run.steps:
+        for device in step.devices:
+            if device.role is Role.ROLLOUT:
+                busy[device.index] += device.virtual_busy_s
+    return [busy[i] for i in sorted(busy)]
+
+
+def model_busy_s(sides: Sides, cluster: Cluster) -> list[float]:
+    """Return the same as the model has it for healthy replicas."""
+    busy = [0.0] * cluster.rollout.num_replicas
+    for k, step in enumerate(sides.work.steps):
+        pool = Pool(cluster.rollout, sides.parameters.rollout, sides.work, on_done=lambda *_: None)
+        pool.turn = k * len(step) % cluster.rollout.num_replicas
+        pool.submit([fresh(i, shape) for i, shape in enumerate(step)])
+        pool.run(lambda: False)
+        busy = [b + s.decode + s.prefill + sides.still_s(cluster) for b, s in zip(busy, pool.spent(), strict=True)]
+    return busy
+
+
+def truth(job: Job, cluster: Cluster, seed: int, slow: tuple[float, ...] = ()) -> tuple[float, dict[int, float]]:
+    """Return the true step and P(lag)."""
+    num_steps = TRUTH_WARMUP + TRUTH_STEPS
+    run = simulate(
+        spec_of(job, cluster, slow=slow), truth_work(job, lengths(job, num_steps, seed)), job.costs, num_steps=num_steps
+    )
+    rows: Counter[int] = Counter()
+    for step in run.steps[TRUTH_WARMUP:]:
+        rows.update(step.rows_by_lag)
+    return run.step_time(TRUTH_WARMUP).value, {k: n / rows.total() for k, n in sorted(rows.items())}
+
+
+def base_cluster(job: Job, draw: random.Random, num_devices: int) -> Cluster:
+    """Draw the profiled configuration: sync or one step off."""
+    is_colocated = draw.random() < 0.3
+    trainers = num_devices if is_colocated else max(1, round(num_devices * draw.uniform(0.25, 0.6)))
+    kv_tokens = draw.choice([None, None, (LIMIT + job.prompt) * 3])
+    return Cluster(
+        rollout=RolloutKnobs(
+            num_replicas=num_devices if is_colocated else num_devices - trainers,
+            routing=draw.choice(["round_robin", "least_loaded"]),
+            max_rows=draw.choice([None, 16, 64]),
+            kv_tokens=kv_tokens,
+            num_env_workers=64,
+        ),
+        train=TrainKnobs(num_ranks=trainers, balance="tokens", micro_batch_tokens=2048),
+        queue=QueueKnobs(schedule="sync" if is_colocated else draw.choice(["sync", "one_step_off"])),
+        is_colocated=is_colocated,
+    )
+
+
+def other_count(cluster: Cluster, draw: random.Random) -> Cluster:
+    """Change both sides' devices by up to a factor of two either way, at least a quarter."""
+    factor = draw.choice([0.5, 0.6, 0.71, 1.4, 1.7, 2.0])
+
+    def scaled(n: int) -> int:
+        return max(1, round(n * factor))
+
+    if cluster.is_colocated:
+        both = scaled(cluster.train.num_ranks)
+        return replace(
+            cluster,
+            rollout=replace(cluster.rollout, num_replicas=both),
+            train=replace(cluster.train, num_ranks=both),
+        )
+    return replace(
+        cluster,
+        rollout=replace(cluster.rollout, num_replicas=scaled(cluster.rollout.num_replicas)),
+        train=replace(
+            cluster.train, num_ranks=max(1, round(cluster.train.num_ranks * draw.choice([0.5, 1.0, factor])))
+        ),
+    )
+
+
+def count_row(seed: int) -> dict[str, object]:
+    """Score one device-count what-if."""
+    draw = random.Random(seed)
+    job = draw_job(draw)
+    base = base_cluster(job, draw, draw.choice([8, 16, 24, 32]))
+    other = other_count(base, draw)
+    slow = (draw.uniform(1.5, 3.0),) if draw.random() < 0.25 and base.queue.schedule == "sync" else ()
+    sides = profile(job, base, seed, slow)
+    (base_s, _), (other_s, _) = (truth(job, c, seed + 10_000, slow) for c in (base, other))
+    again = truth(job, other, seed + 20_000, slow)[0] / truth(job, base, seed + 20_000, slow)[0]
+    was, new = forecast_step(sides, base), forecast_step(sides, other)
+    ratio = other_s / base_s
+    return {
+        "seed": seed,
+        "devices": [base.num_devices, other.num_devices],
+        "split": [str(base.queue.schedule), base.train.num_ranks, other.train.num_ranks],
+        "true_ratio": round(ratio, 4),
+        "forecast_ratio": round(new.step_s / was.step_s, 4),
+        "error": abs(new.step_s / was.step_s / ratio - 1),
+        "baseline_step_error": was.step_s / base_s - 1,
+        "floor": abs(again / ratio - 1),
+        "no_change": abs(1 / ratio - 1),
+        "by_devices": abs(base.num_devices / other.num_devices / ratio - 1),
+        "has_straggler": bool(slow),
+        "has_tools": job.has_tools,
+        "num_free": sides.parameters.num_free,
+    }
+
+
+def async_row(seed: int) -> dict[str, object]:
+    """Score one asynchronous configuration forecast from a synchronous profile."""
+    draw = random.Random(seed)
+    job = draw_job(draw)
+    num_devices = draw.choice([8, 16, 24])
+    base = base_cluster(job, draw, num_devices)
+    trainers = max(1, round(num_devices * draw.uniform(0.2, 0.75)))
+    other = Cluster(
+        rollout=replace(base.rollout, num_replicas=num_devices - trainers, max_rows=draw.choice([None, 8, 16])),
+        train=replace(base.train, num_ranks=trainers),
+        queue=QueueKnobs(
+            schedule="async", max_lag=draw.choice([1, 2, 3, 4]), consume=draw.choice(["in_order", "first_done"])
+        ),
+    )
+    sides = profile(job, base, seed, ())
+    (base_s, _), (other_s, lag) = (truth(job, c, seed + 10_000) for c in (base, other))
+    floor_lag = truth(job, other, seed + 20_000)[1]
+    was, new = forecast_step(sides, base), forecast_step(sides, other)
+    ratio = other_s / base_s
+    return {
+        "seed": seed,
+        "bound": other.queue.max_lag,
+        "consume": other.queue.consume,
+        "split": [trainers, num_devices - trainers],
+        "true_ratio": round(ratio, 4),
+        "forecast_ratio": round(new.step_s / was.step_s, 4),
+        "error": abs(new.step_s / was.step_s / ratio - 1),
+        "true_lag": {k: round(p, 3) for k, p in lag.items()},
+        "forecast_lag": {k: round(p, 3) for k, p in new.lag.items()},
+        "lag_error": widest(lag, new.lag),
+        "lag_floor": widest(lag, floor_lag),
+        "mean_lag_error": abs(mean_lag(lag) - new.mean_lag),
+        "mean_lag_floor": abs(mean_lag(lag) - mean_lag(floor_lag)),
+        "is_held_at_bound": lag.get(other.queue.max_lag, 0.0) >= NOT_HELD,
+        "would_lose": [ratio > 1, new.step_s > was.step_s],
+    }
+
+
+def widest(a: dict[int, float], b: dict[int, float]) -> float:
+    """Return the largest difference of two distributions at any lag."""
+    return max(abs(a.get(k, 0.0) - b.get(k, 0.0)) for k in {*a, *b})
+
+
+def mean_lag(lag: dict[int, float]) -> float:
+    """Return the mean."""
+    return math.fsum(k * p for k, p in lag.items())
+
+
+def summary(counts: list[dict[str, object]], asyncs: list[dict[str, object]]) -> dict[str, object]:
+    """Return what the issue asks for."""
+
+    def column(rows: list[dict[str, object]], name: str) -> list[float]:
+        return [float(str(r[name])) for r in rows]
+
+    def spread(values: list[float]) -> dict[str, float]:
+        return {"median": round(statistics.median(values), 4), "worst": round(max(values), 4)}
+
+    return {
+        "device_counts": {k: spread(column(counts, k)) for k in ("error", "floor", "no_change", "by_devices")},
+        "counts_within_8_percent": f"{sum(e <= 0.08 for e in column(counts, 'error'))} of {len(counts)}",
+        "async": {
+            k: spread(column(asyncs, k))
+            for k in ("error", "lag_error", "lag_floor", "mean_lag_error", "mean_lag_floor")
+        },
+        "lags_within_0.05": f"{sum(e <= 0.05 for e in column(asyncs, 'lag_error'))} of {len(asyncs)}",
+        "mean_lags_within_0.15": f"{sum(e <= 0.15 for e in column(asyncs, 'mean_lag_error'))} of {len(asyncs)}",
+        "not_held_at_bound": sum(not r["is_held_at_bound"] for r in asyncs),
+        "sign_of_async_right": f"{sum(r['would_lose'][0] == r['would_lose'][1] for r in asyncs)} of {len(asyncs)}",  # type: ignore[index]
+    }
+
+
+def main() -> int:
+    """Draw, run, score, print; `--quick` draws three of each and writes nothing."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    start_s = time.process_time()
+    few = 3 if args.quick else None
+    counts = [count_row(args.seed * 1000 + i) for i in range(few or NUM_COUNTS)]
+    asyncs = [async_row(args.seed * 1000 + 500 + i) for i in range(few or NUM_ASYNC)]
+    found = summary(counts, asyncs)
+    for row in [*counts, *asyncs]:
+        print(json.dumps({k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()}))
+    print(json.dumps(found, indent=2))
+    draw = random.Random(args.seed * 1000)
+    job = draw_job(draw)
+    print(parameter_table(profile(job, base_cluster(job, draw, 16), args.seed * 1000, ()).parameters.listed))
+    if not args.quick:
+        took_s = round(time.process_time() - start_s)
+        made = {"seed": args.seed, "cpu_s": took_s, **found, "counts": counts, "asyncs": asyncs}
+        (HERE / "results" / "forecast_virtual.json").write_text(json.dumps(made, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

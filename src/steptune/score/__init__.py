@@ -1,0 +1,1 @@
+"""Scores of forecasts: of our own against their trials, and of any step or memory model against public runs."""
