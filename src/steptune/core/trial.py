@@ -46,7 +46,7 @@ class SpanTime(Record):
 
 
 class QueueCount(Record):
-    """What became of everything an asynchronous rollout made since the run began: nothing is lost.
+    """What became of everything a rollout that is ahead of its step made since the run began: nothing is lost.
 
     Example: ``QueueCount(generated=80, trained=64, dropped=0, buffered=16)``.
     """
@@ -56,7 +56,7 @@ class QueueCount(Record):
     dropped: int
     """Too old when their turn came."""
     buffered: int
-    """Waiting for the trainer."""
+    """Waiting for the trainer; with partial rollouts also what unfinished rows have said."""
 
     @property
     def is_conserved(self) -> bool:
@@ -72,6 +72,18 @@ class QueueStats(Record):
     """Completion tokens."""
     lag_mean: float
     """Mean age of the trained tokens, in updates; the oldest is the observation's `lag_max`."""
+
+    @property
+    def length_bias(self) -> float | None:
+        """Mean length of the rows trained on over that of all rows made: below 1 where short ones come first.
+
+        Groups are of one size, so tokens per group compare. Unfinished rows count with what they have said.
+
+        Example: 64 groups trained of 2,240 tokens in all, 80 made of 3,200 (40 a group): 35 / 40 = 0.875.
+        """
+        if not self.groups.trained or not self.tokens.generated:
+            return None
+        return (self.tokens.trained / self.groups.trained) / (self.tokens.generated / self.groups.generated)
 
 
 class Observation(Record):
@@ -106,7 +118,7 @@ class Observation(Record):
     weight_version: int
     """Trainer's version after the step."""
     queue: QueueStats | None = None
-    """Asynchronous runs only."""
+    """Asynchronous runs and partial rollouts only."""
     zero_advantage_frac: float | None = None
     """Rows whose advantage is 0: they add nothing to the policy's gradient. At 1 only momentum, weight decay and a KL
     term moved the weights."""

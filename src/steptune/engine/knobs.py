@@ -11,6 +11,7 @@ DType = Literal["fp32", "bf16"]
 Dispatch = Literal["where", "sort", "grouped"]
 PositiveInt = Annotated[int, Field(gt=0)]
 NonNegativeInt = Annotated[int, Field(ge=0)]
+OverSampling = Annotated[float, Field(gt=1, le=2)]
 PositiveCores = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -70,11 +71,14 @@ class EngineKnobs(Record):
     """one_step_off generates the next batch in a second process while the trainer works on this one; async decodes a
     stream of groups there, as far ahead as `max_lag` allows, and slots are refilled as rows finish."""
     max_lag: NonNegativeInt | None = None
-    """Schedule async: largest age of a trained token, in optimizer updates, never above `limits.max_staleness`. None
-    under the other schedules, whose age is fixed."""
+    """Schedule async, or `partial_rollout`: largest age of a trained token, in optimizer updates, never above
+    `limits.max_staleness`. None otherwise: the age is fixed."""
     inflight_update: bool = False
     """Schedule async: new weights take over between two decode iterations, over the cache of the old ones. Without it
     a row keeps its weights: new ones are taken when `max_lag` lets no more be begun under the old and all is done."""
+    partial_rollout: OverSampling | None = None
+    """Schedule sync: so many times a step's groups are in the making, and the step stops when enough are complete. The
+    others go on in the next one with the tokens they have (`stream.carry`). None: every step finishes what it began."""
     handover: Literal["alias", "copy", "file"] = "copy"
     """How new weights reach the rollout: the same tensors, a copy through (shared) memory, or a file."""
     correction: CorrectionKind = "none"

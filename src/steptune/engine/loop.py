@@ -28,6 +28,7 @@ from steptune.engine.produce import PAD
 from steptune.engine.saved_run import pack, unpack
 from steptune.engine.scoring import score
 from steptune.engine.supply.ahead import Ahead
+from steptune.engine.supply.carrying import Carrying
 from steptune.engine.supply.in_process import InProcess
 from steptune.engine.supply.one_step_off import OneStepOff
 from steptune.engine.supply.source import Source, Supply
@@ -38,7 +39,7 @@ from steptune.engine.types import ScoredBatch
 __all__ = ["SOURCES", "Loop", "LoopSpec"]
 
 SOURCES: dict[str, Callable[[LoopState], Source]] = {"sync": InProcess, "one_step_off": OneStepOff, "async": Ahead}
-"""Where rollouts come from under each `EngineKnobs.schedule`."""
+"""Where rollouts come from under each `EngineKnobs.schedule`, unless `partial_rollout` lets rows go on (`Carrying`)."""
 
 SAVED = "state"
 """Folder of a run's states, inside the run's. `checkpoints` beside it holds models for others to load."""
@@ -47,7 +48,7 @@ SAVED = "state"
 def source_of(spec: LoopSpec) -> Callable[[LoopState], Source]:
     """Return where the rollouts of this run come from."""
     if spec.knobs.rollout_engine == "embedded":
-        return SOURCES[spec.knobs.schedule]
+        return SOURCES[spec.knobs.schedule] if spec.knobs.partial_rollout is None else Carrying
     from steptune.engine.supply.foreign import Foreign  # needs `safetensors`, which training does not
 
     return Foreign

@@ -15,11 +15,12 @@ from steptune.engine.ahead.groups import Group
 from steptune.engine.events import Span
 from steptune.engine.produce import Produced
 from steptune.engine.remote import Delivery
+from steptune.engine.stream.groups import Said, Start
 from steptune.engine.supply.source import Source
 from steptune.engine.supply.state import LoopState
 from steptune.engine.types import PromptBatch, RolloutBatch, RolloutTrace
 
-RECORDS = (Delivery, Group, Produced, PromptBatch, RolloutBatch, RolloutTrace, Span, Role, SpanKind)
+RECORDS = (Delivery, Group, Produced, PromptBatch, RolloutBatch, RolloutTrace, Said, Span, Start, Role, SpanKind)
 """Every class of ours inside a saved run: a file may hold no other code."""
 
 

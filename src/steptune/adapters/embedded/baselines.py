@@ -174,6 +174,7 @@ def _table(job: JobSpec, rows: dict[str, _Row]) -> tuple[Lever, ...]:
         "schedule": ("sync", "generate, then train: GRPOTrainer is synchronous"),
         "max_lag": (None, "a synchronous step's data has no age"),
         "inflight_update": (False, "a synchronous rollout is over before the update"),
+        "partial_rollout": (None, "GRPOTrainer finishes every rollout that it begins"),
         "correction": (job.algorithm.correction.kind, "declared in the job's algorithm"),
     }
     pinned: dict[str, _Row] = {knob: (value, PINNED) for knob, value in job.knobs.pin.items()}

@@ -30,8 +30,9 @@ def _impossible(job: JobSpec, knobs: EngineKnobs) -> Iterator[str]:
     if used > cores and knobs.rollout_cores is None:
         yield f"more threads than the {cores} cores of the job"
     is_async = knobs.schedule == "async"
-    if (knobs.max_lag is not None) != is_async:
-        yield "max_lag belongs to schedule=async, and that schedule needs it"
+    has_age = is_async or knobs.partial_rollout is not None
+    if (knobs.max_lag is not None) != has_age:
+        yield "max_lag belongs to schedule=async and to partial_rollout, and they need it"
     if knobs.inflight_update and not is_async:
         yield "inflight_update needs schedule=async"
     if knobs.logprob_batch_tokens is None and job.algorithm.num_updates > 1:
@@ -42,12 +43,13 @@ def _impossible(job: JobSpec, knobs: EngineKnobs) -> Iterator[str]:
 
 def _limits(job: JobSpec, knobs: EngineKnobs) -> Iterator[str]:
     own, limits = job.algorithm.correction.kind, job.limits
-    overlaps = knobs.schedule != "sync"
-    age = knobs.max_lag if knobs.schedule == "async" else job.algorithm.num_updates
+    is_partial = knobs.partial_rollout is not None
+    overlaps = knobs.schedule != "sync" or is_partial
+    age = job.algorithm.num_updates if knobs.schedule == "one_step_off" else knobs.max_lag
     if overlaps and age is not None and limits.max_staleness < age:
         yield f"limits.max_staleness is {limits.max_staleness}"
     if overlaps and knobs.correction == "none":
-        yield f"{knobs.schedule} needs an importance-sampling correction"
+        yield f"{'partial_rollout' if is_partial else knobs.schedule} needs an importance-sampling correction"
     if knobs.correction != own and not limits.allow_corrections:
         yield "limits.allow_corrections is false"
     if knobs.correction != own and not overlaps:
@@ -56,9 +58,10 @@ def _limits(job: JobSpec, knobs: EngineKnobs) -> Iterator[str]:
 
 def _wasteful(job: JobSpec, knobs: EngineKnobs) -> Iterator[str]:
     concurrency = knobs.rollout_concurrency
-    if concurrency is not None and concurrency >= job.algorithm.rollouts_per_step:
+    is_partial = knobs.partial_rollout is not None
+    if concurrency is not None and concurrency >= job.algorithm.rollouts_per_step and not is_partial:
         yield "rollout_concurrency of the whole batch or more is the same as none"
     if knobs.max_lag is not None and knobs.max_lag < job.algorithm.num_updates:
-        yield "max_lag below the updates of one step lets nothing overlap"
+        yield "max_lag below the updates of one step lets nothing overlap or go on"
     if knobs.offload:
         yield "offload frees nothing where the device's memory is the host's"

@@ -28,6 +28,10 @@ AGE_MOVED_IF = "max_lag"
 """The knob that moves, and lets `schedule` be `async`, only where `knobs.allow` or `knobs.pin` names it: the forecast
 cannot tell the stream from one step ahead (both take the longer side's time), so neither is worth a trial unasked."""
 
+CARRY_MOVED_IF = "partial_rollout"
+"""The knob that moves, and brings `max_lag` along, only where `knobs.allow` or `knobs.pin` names it: the forecast knows
+neither what the tail of a step saves nor what going on costs, so it claims nothing."""
+
 ORDER_MOVED_IF = "admit_order"
 """The knob that moves only where `knobs.allow` names it: the forecast knows how long rows were, not how well that could
 have been foreseen, so it claims nothing."""
@@ -49,8 +53,11 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
     dispatches: tuple[KnobValue, ...] = DISPATCHES if isinstance(job.model, ExpertFields) else ("grouped",)
     shares: tuple[KnobValue, ...] = (None, *splits(job.devices.num_cores)) if MOVED_IF in job.knobs.allow else (None,)
     lags = tuple(job.algorithm.num_updates * n for n in (1, 2, 4))
-    is_asked = AGE_MOVED_IF in job.knobs.allow or AGE_MOVED_IF in job.knobs.pin
-    ages = [lag for lag in lags if lag <= job.limits.max_staleness] if is_asked else []
+    named = {*job.knobs.allow, *job.knobs.pin}
+    allowed_lags = [lag for lag in lags if lag <= job.limits.max_staleness]
+    ages = allowed_lags if AGE_MOVED_IF in named else []
+    factors: tuple[KnobValue, ...] = (None, 1.25, 1.5) if CARRY_MOVED_IF in named and allowed_lags else (None,)
+    all_ages: tuple[KnobValue, ...] = (None, *(allowed_lags if ages or len(factors) > 1 else ()))
     schedules: tuple[KnobValue, ...] = ("sync", "one_step_off", *(("async",) if ages else ()))
     ranks: tuple[KnobValue, ...] = (1, 2) if asks_for_ranks(job) else (1,)
     orders: tuple[KnobValue, ...] = ("arrival", "longest_first") if ORDER_MOVED_IF in job.knobs.allow else ("arrival",)
@@ -84,9 +91,16 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
             "rollout_cores", rollout, shares, none, "CPU quota of the rollout, the trainer gets the rest (None: none)"
         ),
         _knob("schedule", controller, schedules, staleness, "overlap rollout and training"),
-        _knob("max_lag", controller, (None, *ages), staleness, "oldest trained token of an async run, in updates"),
+        _knob("max_lag", controller, all_ages, staleness, "oldest trained token of a run with a queue, in updates"),
         _knob(
             "inflight_update", rollout, (False, True) if ages else (False,), staleness, "new weights between two tokens"
+        ),
+        _knob(
+            "partial_rollout",
+            controller,
+            factors,
+            staleness,
+            "groups in the making over a step's; unfinished ones go on",
         ),
         _knob("handover", trainer, ("copy", "alias", "file"), none, "how weights reach the rollout"),
         _knob("correction", trainer, ("none", "tis"), staleness, "importance-sampling correction"),

@@ -66,9 +66,10 @@ class WorkCounter:
         items = (*rollout, *train.items, *handover_items(knobs))
         return PlannedWork(
             items=items if split is None else slowed(items, knobs, split),
-            # a stream of bounded age takes the longer side's time too, and waits no longer than one step ahead does
+            # a stream takes the longer side's time too, and waits no longer than one step ahead does; that its slots
+            # do not drain, and that a partial rollout leaves its tail to the next step, is not priced: no gain claimed
             schedule="one_step_off" if overlaps else "sync",
-            lag=(knobs.max_lag or self.job.algorithm.num_updates) if overlaps else 0,
+            lag=_lag(self.job, knobs),
             trainer_cores=float(knobs.train_ranks * knobs.train_threads) if split is None else split.trainer,
             rollout_cores=float(knobs.rollout_threads) if split is None else split.rollout,
             memory_bytes=self._memory_bytes(knobs, train),
@@ -107,7 +108,8 @@ class WorkCounter:
         width = ACTIVATIONS_PER_LAYER * model.d_model + _ffn_activations(model)
         layers_kept = 1 if knobs.recompute else model.num_layers
         inputs = micro_batch_tokens * model.d_model * model.num_layers if knobs.recompute else 0
-        rows = min(knobs.rollout_concurrency or 10**9, self.job.algorithm.rollouts_per_step)
+        rows = self.job.algorithm.rollouts_per_step * (knobs.partial_rollout or 1)
+        rows = min(knobs.rollout_concurrency or rows, rows)
         longest = max(self.lengths.prompt) + self.job.algorithm.max_completion_len
         kv = 2 * rows * longest * model.num_layers * model.kv_width
         extra_keys = 2 * train.most_extra_keys * model.kv_width * layers_kept
@@ -118,6 +120,13 @@ class WorkCounter:
 RANK_PROCESS_BYTES = 300e6
 """Resident memory of a second trainer rank before its first batch: Python and torch, weights and gradient aside (VmHWM
 RANKMEM, torch 2.13 for CPUs, 2026-11-30)."""
+
+
+def _lag(job: JobSpec, knobs: EngineKnobs) -> int:
+    if knobs.max_lag is not None:
+        return knobs.max_lag
+    return 0 if knobs.schedule == "sync" else job.algorithm.num_updates
+
 
 Step = tuple[Sequence[int], Sequence[int]]
 """Prompt and completion lengths of one step's rows."""

@@ -6,7 +6,7 @@ from steptune.engine.knobs import EngineKnobs
 
 def is_stream(knobs: EngineKnobs) -> bool:
     """Return whether rollouts come from a stream instead of batches."""
-    return knobs.schedule == "async"
+    return knobs.schedule == "async" or knobs.partial_rollout is not None
 
 
 def stream_conflicts(knobs: EngineKnobs) -> tuple[str, ...]:
@@ -18,6 +18,12 @@ def stream_conflicts(knobs: EngineKnobs) -> tuple[str, ...]:
     if not is_stream(knobs):
         return ()
     name, reasons = f"schedule={knobs.schedule}", list[str]()
+    if knobs.partial_rollout is not None:
+        name = "partial_rollout"
+        if knobs.schedule != "sync":
+            reasons.append("partial_rollout belongs to schedule=sync: the others do not wait for their last rows")
+    if knobs.rollout_engine != "embedded":
+        reasons.append(f"{name} is the embedded engine's: a foreign one has a queue of its own")
     if not knobs.compact_finished:
         reasons.append(f"{name} refills slots as rows finish, so it needs compact_finished")
     if knobs.admit_order != "arrival":
@@ -38,7 +44,7 @@ def check_stream(knobs: EngineKnobs) -> None:
             explain(
                 "the schedule does not fit the other knobs",
                 got=reason,
-                allowed="compact_finished = true, admit_order = arrival, reuse_prefixes = false",
+                allowed="compact_finished, admit_order = arrival, no reuse_prefixes; partial_rollout with sync only",
                 hint="set them so in `knobs.pin`, or use another schedule",
             )
         )

@@ -25,7 +25,7 @@ class Supply:
     probe_gap: GapStats | None
     peak_memory_bytes: int | None
     queue: QueueStats | None = None
-    """Asynchronous runs only."""
+    """Asynchronous runs and partial rollouts only."""
 
 
 class Source(Protocol):
