@@ -52,12 +52,12 @@ def test_without_leave_for_age_it_is_not_offered_though_asked_for() -> None:
     ("knobs", "reason"),
     [
         (ahead(3), "limits.max_staleness is 2"),
-        (ahead(None), "max_lag belongs to schedule=async, and that schedule needs it"),
-        (ahead(0), "max_lag below the updates of one step lets nothing overlap"),
+        (ahead(None), "max_lag belongs to schedule=async and to partial_rollout, and they need it"),
+        (ahead(0), "max_lag below the updates of one step lets nothing overlap or go on"),
         (ahead(2, correction="none"), "async needs an importance-sampling correction"),
         (ahead(2, handover="alias"), "handover=alias needs rollout and trainer in one process"),
         (ahead(2, rollout_threads=2), "more threads than the 2 cores of the job"),
-        (EngineKnobs(max_lag=1), "max_lag belongs to schedule=async, and that schedule needs it"),
+        (EngineKnobs(max_lag=1), "max_lag belongs to schedule=async and to partial_rollout, and they need it"),
         (EngineKnobs(inflight_update=True), "inflight_update needs schedule=async"),
     ],
 )
