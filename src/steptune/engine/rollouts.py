@@ -1,6 +1,6 @@
 """What a source of rollouts needs of an engine, this project's own or a foreign one."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 from torch import Tensor
@@ -30,7 +30,6 @@ class Rollouts(Protocol):
         forced_lengths_B: Tensor | None = None,
         greedy: bool = False,
         recorder: Recorder | None = None,
-        refresh: Callable[[], None] | None = None,
     ) -> tuple[RolloutBatch, RolloutTrace]:
         """Sample one completion per row."""
         ...

@@ -163,7 +163,6 @@ def test_an_answer_without_logprobs_is_refused(make: Make) -> None:
         (1.0, {"temperature": 0.5}, "temperature 0.5"),
         (0.5, {"temperature": 0.5, "forced_lengths_B": torch.tensor([2])}, "forced lengths at temperature 0.5"),
         (1.0, {"temperature": 1.0, "max_completion_len": 65}, "longer than the model's context"),
-        (1.0, {"temperature": 1.0, "refresh": lambda: None}, "an update in flight"),
     ],
 )
 def test_what_the_server_cannot_do_is_refused(make: Make, started_for: float, more: dict[str, Any], words: str) -> None:

@@ -127,19 +127,18 @@ class VllmEngine:
         forced_lengths_B: Tensor | None = None,
         greedy: bool = False,
         recorder: Recorder | None = None,
-        refresh: Callable[[], None] | None = None,
     ) -> tuple[RolloutBatch, RolloutTrace]:
         """Sample one completion per row; arguments as `RolloutEngine.generate`. ``recorder`` is given nothing.
 
         Raises:
-            JobError: prompts or lengths that cannot be, another temperature than the server's, forced lengths at
-                another temperature than 1, or an update in flight.
+            JobError: prompts or lengths that cannot be, another temperature than the server's, or forced lengths
+                at another temperature than 1.
             TrialError: the server died, or its answer makes no sense.
         """
         check_prompts(prompts, self._vocab_size)
         limit_B = limits(prompts, max_completion_len, limits_B if forced_lengths_B is None else forced_lengths_B)
         check_context(prompts, limit_B, self.settings.max_model_len)
-        self._check_sampling(temperature, is_forced=forced_lengths_B is not None, is_refreshed=refresh is not None)
+        self._check_sampling(temperature, is_forced=forced_lengths_B is not None)
         how = Sampling(
             temperature=0.0 if greedy else temperature,
             is_forced=forced_lengths_B is not None,
@@ -190,14 +189,12 @@ class VllmEngine:
         self._server = self._wire = None
         shutil.rmtree(self._folder / "weights", ignore_errors=True)
 
-    def _check_sampling(self, temperature: float, *, is_forced: bool, is_refreshed: bool) -> None:
+    def _check_sampling(self, temperature: float, *, is_forced: bool) -> None:
         wrong = None
         if temperature != self._temperature:
             wrong = f"temperature {temperature}", f"{self._temperature}, which the server was started for"
         elif is_forced and temperature != 1:
             wrong = f"forced lengths at temperature {temperature}", "temperature 1 with them"
-        elif is_refreshed:
-            wrong = "an update in flight", "updates between two batches"
         if wrong is not None:
             hint = "use rollout_engine `embedded` for this job"
             raise JobError(explain("the vLLM engine cannot do this", got=wrong[0], allowed=wrong[1], hint=hint))
