@@ -52,10 +52,8 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
     passes: tuple[KnobValue, ...] = (None,) if job.algorithm.num_updates == 1 else (2048, 8192)
     dispatches: tuple[KnobValue, ...] = DISPATCHES if isinstance(job.model, ExpertFields) else ("grouped",)
     shares: tuple[KnobValue, ...] = (None, *splits(job.devices.num_cores)) if MOVED_IF in job.knobs.allow else (None,)
-    lags = tuple(job.algorithm.num_updates * n for n in (1, 2, 4))
-    named = {*job.knobs.allow, *job.knobs.pin}
-    allowed_lags = [lag for lag in lags if lag <= job.limits.max_staleness]
-    ages = allowed_lags if AGE_MOVED_IF in named else []
+    named, allowed_lags = {*job.knobs.allow, *job.knobs.pin}, _lags(job)
+    ages = allowed_lags if AGE_MOVED_IF in named else ()
     factors: tuple[KnobValue, ...] = (None, 1.25, 1.5) if CARRY_MOVED_IF in named and allowed_lags else (None,)
     all_ages: tuple[KnobValue, ...] = (None, *(allowed_lags if ages or len(factors) > 1 else ()))
     schedules: tuple[KnobValue, ...] = ("sync", "one_step_off", *(("async",) if ages else ()))
@@ -105,6 +103,12 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
         _knob("handover", trainer, ("copy", "alias", "file"), none, "how weights reach the rollout"),
         _knob("correction", trainer, ("none", "tis"), staleness, "importance-sampling correction"),
     )
+
+
+def _lags(job: JobSpec) -> tuple[int, ...]:
+    """Return the ages worth trying that the owner allows: those of one, two and four steps, in updates."""
+    lags = (job.algorithm.num_updates * num_steps for num_steps in (1, 2, 4))
+    return tuple(lag for lag in lags if lag <= job.limits.max_staleness)
 
 
 def _knob(name: str, side: Role, values: tuple[KnobValue, ...], effect: Effect, what: str) -> KnobSpec:
