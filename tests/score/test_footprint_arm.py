@@ -1,0 +1,67 @@
+import pytest
+
+from steptune.published.memory_cases import MemoryCase, MemoryLabel, MemoryOutcome, memory_cases
+from steptune.score.footprint_arm import footprint_answer
+from steptune.score.memory import Fits
+
+SMALL = MemoryCase(
+    id="",
+    outcome=MemoryOutcome.FIT,
+    label=MemoryLabel.CLEAR,
+    source="",
+    framework="prime_rl",
+    stage="rl",
+    model="Qwen3-0.6B",
+    gpu_type="H100",
+    gpu_memory_gb=80,
+    num_gpus=8,
+    placement="trainer only",
+    sharding="fsdp",
+    recompute="full",
+    micro_batch=1,
+    max_total_len=4096,
+)
+
+
+def answer(**update: object) -> Fits:
+    return footprint_answer(SMALL.model_copy(update=update))
+
+
+def test_a_small_model_fits_and_a_huge_one_does_not() -> None:
+    assert answer() is Fits.YES
+    assert answer(model="Qwen3-235B-A22B") is Fits.NO
+
+
+@pytest.mark.parametrize("missing", ["gpu_memory_gb", "num_gpus"])
+def test_without_memory_or_devices_there_is_no_answer(missing: str) -> None:
+    assert answer(**{missing: None}) is Fits.UNKNOWN
+
+
+def test_a_model_without_a_known_shape_is_not_guessed_at() -> None:
+    assert answer(model="7B (name not stated)") is Fits.UNKNOWN
+
+
+@pytest.mark.parametrize("missing", ["micro_batch", "max_total_len", "recompute"])
+def test_a_missing_setting_leaves_only_a_refusal(missing: str) -> None:
+    assert answer(**{missing: None}) is Fits.UNKNOWN
+    assert answer(**{missing: None, "model": "Qwen3-235B-A22B"}) is Fits.NO
+
+
+def test_a_critic_beside_the_actor_leaves_only_a_refusal() -> None:
+    assert answer(stage="ppo") is Fits.UNKNOWN
+
+
+def test_more_tokens_never_make_it_fit() -> None:
+    order = [Fits.YES, Fits.TOO_CLOSE, Fits.NO]
+    places = [order.index(answer(num_gpus=1, max_total_len=tokens)) for tokens in (4096, 65536, 1_048_576)]
+    assert places == sorted(places)
+    assert places[-1] > places[0]
+
+
+def test_a_layout_that_cannot_be_has_no_answer() -> None:
+    assert answer(sharding="megatron", train_tp=16, num_gpus=8) is Fits.UNKNOWN
+
+
+def test_every_case_of_the_table_can_be_asked() -> None:
+    for case in memory_cases():
+        assert footprint_answer(case) in Fits
