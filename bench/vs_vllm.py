@@ -207,7 +207,9 @@ def main() -> int:
     torch.set_num_threads(THREADS)
     load, start_s = os.getloadavg()[0], time.monotonic()
     state = build_model(SHAPE, VOCAB, seed=0).state_dict()
-    with tempfile.TemporaryDirectory() as scratch, machine_lock(lambda pid, s: None), ExitStack() as stack:
+    with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
+        if not is_quick:
+            stack.enter_context(machine_lock(lambda pid, s: print(f"waiting for process {pid}", file=sys.stderr)))
         arms: dict[str, Side] = {"ours bf16": Ours(state, "bf16")}
         if not is_quick:
             arms["ours fp32"] = Ours(state, "fp32")
