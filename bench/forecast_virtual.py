@@ -38,13 +38,17 @@ from steptune.forecast.cluster.rollout_knobs import RolloutKnobs
 from steptune.forecast.cluster.sides import Cluster, Sides
 from steptune.forecast.cluster.step import forecast_step
 from steptune.forecast.cluster.train_side import TrainKnobs
-from steptune.forecast.cluster.work import GroupShape, RowShape, Wait, Work
+from steptune.forecast.cluster.work import GroupShape, RowShape, Wait, Work, extended
 
 HERE = Path(__file__).resolve().parent
 SPAN_NOISE = 0.03
 """Log standard deviation of every logged span."""
 PROFILED_STEPS = 8
 TRUTH_STEPS, TRUTH_WARMUP = 32, 10
+ASYNC_STEPS = 64
+"""True asynchronous steps that count: near balance the mean lag wanders for tens of steps."""
+RESHUFFLED_STEPS = 32
+"""Steps of the profile's groups that a forecast averages over, in other company and on other replicas."""
 LIMIT = 1024
 NUM_COUNTS, NUM_ASYNC = 12, 12
 NOT_HELD = 0.95
@@ -200,11 +204,12 @@ def profile(job: Job, cluster: Cluster, seed: int, slow: tuple[float, ...]) -> S
         sync_s=job.sync_s * logged.noise.lognormvariate(0, SPAN_NOISE),
     )
     work = model_work(job, steps)
-    healthy = Sides(parameters=calibrate(trace), work=work)
+    longer = extended(work, RESHUFFLED_STEPS, seed=seed)
     if not slow:
-        return healthy
+        return Sides(parameters=calibrate(trace), work=longer)
+    healthy = Sides(parameters=calibrate(trace), work=work)
     factors = slowdowns(rollout_busy_s(run), model_busy_s(healthy, cluster))
-    return Sides(parameters=calibrate(replace(trace, replica_slowdown=factors)), work=work)
+    return Sides(parameters=calibrate(replace(trace, replica_slowdown=factors)), work=longer)
 
 
 def rollout_busy_s(run: VirtualRun) -> list[float]:
@@ -231,7 +236,7 @@ def model_busy_s(sides: Sides, cluster: Cluster) -> list[float]:
 
 def truth(job: Job, cluster: Cluster, seed: int, slow: tuple[float, ...] = ()) -> tuple[float, dict[int, float]]:
     """Return the true step and P(lag)."""
-    num_steps = TRUTH_WARMUP + TRUTH_STEPS
+    num_steps = TRUTH_WARMUP + (ASYNC_STEPS if cluster.queue.schedule == "async" else TRUTH_STEPS)
     run = simulate(
         spec_of(job, cluster, slow=slow), truth_work(job, lengths(job, num_steps, seed)), job.costs, num_steps=num_steps
     )

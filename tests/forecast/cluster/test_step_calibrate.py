@@ -4,7 +4,7 @@ import itertools
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from step_model_cases import ahead, cluster, drawn_work, sides
 
@@ -56,6 +56,7 @@ def test_the_caches_share_is_told_apart_from_the_rows() -> None:
     assert curve_from_drain(drain(0.05)).per_cached_token_s == 0
 
 
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.integers(1, 200), st.floats(1e-4, 1.0)), min_size=1, max_size=60))
 def test_no_curve_ever_falls_with_rows(points: list[tuple[int, float]]) -> None:
     curve = curve_from_drain([DrainPoint(running=n, cached_tokens=0, seconds=s) for n, s in points])

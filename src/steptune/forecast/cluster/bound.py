@@ -6,6 +6,8 @@ Where phases add (`sync`, `one_step_off`) the joined sides *are* the step. An as
     replicas   the tokens of a batch at the best throughput that so many rows can reach, prefill, and the pause
     chain      in order only: a batch is released max_lag + 1 updates before the end of its own, so in max_lag + 1
                steps there is time for its longest row alone, its training and a pause
+    stay       at most a given number of groups is on its way, each from its release until it was trained: its own
+               longest row alone, and the training (Little 1961: number = rate x stay)
 
 The replicas' line uses the concave hull of rows / seconds: no spread of rows over replicas and time does better
 (Jensen). The surprise: a *simulated* step may lie below a line by the groups it found ready when counting began; that
@@ -22,7 +24,7 @@ from steptune.forecast.cluster.rollout_knobs import RolloutCosts, RolloutKnobs
 from steptune.forecast.cluster.sides import Cluster, Sides
 from steptune.forecast.cluster.split import rows_of
 from steptune.forecast.cluster.train_side import RECOMPUTE, TrainCosts, TrainKnobs, fixed_s
-from steptune.forecast.cluster.work import Work
+from steptune.forecast.cluster.work import GroupShape, Work
 
 EVERY_COUNT_TO = 256
 """Running rows up to which the hull looks at every number."""
@@ -56,13 +58,24 @@ def least_s(sides: Sides, cluster: Cluster) -> float:
         train_s=least_train_s(sides, cluster),
         rollout_s=least_rollout_s(sides, cluster.rollout, num_ahead=num_ahead(sides.work, cluster)),
         chain_s=chain_s(sides),
+        stay_s=stay_s(sides),
+        batches_ahead=batches_ahead(sides.work, cluster),
         still_s=sides.still_s(cluster),
     )
 
 
-def join_async(cluster: Cluster, *, train_s: float, rollout_s: float, chain_s: float, still_s: float) -> float:
-    """Return the largest of the three lines."""
-    least = max(train_s, rollout_s) + still_s
+def join_async(
+    cluster: Cluster,
+    *,
+    train_s: float,
+    rollout_s: float,
+    chain_s: float,
+    stay_s: float,
+    batches_ahead: float,
+    still_s: float,
+) -> float:
+    """Return the largest of the four lines."""
+    least = max(max(train_s, rollout_s) + still_s, (stay_s + train_s) / batches_ahead)
     if cluster.queue.consume == "in_order":
         return max(least, (chain_s + train_s + still_s) / (cluster.queue.max_lag + 1))
     return least
@@ -89,11 +102,15 @@ def balanced_s(knobs: TrainKnobs, costs: TrainCosts, work: Work) -> float:
     return least + fixed_s(knobs, costs)
 
 
+def batches_ahead(work: Work, cluster: Cluster) -> float:
+    """Return the most groups that are on their way at once, in batches."""
+    bound, buffer = cluster.queue.max_lag + 1, cluster.queue.max_ahead_groups
+    return bound if buffer is None else max(min(bound, buffer / work.groups_per_step), 1.0)
+
+
 def num_ahead(work: Work, cluster: Cluster) -> int:
     """Return the most rows that are on their way at once."""
-    groups = (cluster.queue.max_lag + 1) * work.groups_per_step
-    if cluster.queue.max_ahead_groups is not None:
-        groups = max(min(groups, cluster.queue.max_ahead_groups), work.groups_per_step)
+    groups = round(batches_ahead(work, cluster) * work.groups_per_step)
     return groups * max(len(group.rows) for step in work.steps for group in step)
 
 
@@ -121,17 +138,20 @@ def best_rate(costs: RolloutCosts, rows: float) -> float:
 
 
 def chain_s(sides: Sides) -> float:
-    """Return the mean over batches of what the longest row takes alone on the fastest replica, its waits included."""
+    """Return the mean over batches of what the longest row takes alone."""
+    return fmean(max(_alone_s(sides, group) for group in step) for step in sides.work.steps)
+
+
+def stay_s(sides: Sides) -> float:
+    """Return the mean over groups of what the longest row takes alone."""
+    return fmean(_alone_s(sides, group) for step in sides.work.steps for group in step)
+
+
+def _alone_s(sides: Sides, group: GroupShape) -> float:
+    """Return the least seconds of a group: its longest row alone on the fastest replica, waits included."""
     costs = sides.parameters.rollout
-    factor = costs.scale * min((1.0, *costs.slowdown))
-    alone_s = costs.decode.base_s(1) * factor
-    return fmean(
-        max(
-            (row.tokens * alone_s + sum(w.seconds for w in row.waits) for group in step for row in group.rows),
-            default=0.0,
-        )
-        for step in sides.work.steps
-    )
+    iteration_s = costs.decode.base_s(1) * costs.scale * min((1.0, *costs.slowdown))
+    return max((r.tokens * iteration_s + sum(w.seconds for w in r.waits) for r in group.rows), default=0.0)
 
 
 def _grid(most: int) -> list[int]:

@@ -4,12 +4,14 @@ from dataclasses import dataclass, field
 from typing import final
 
 from steptune.forecast.cluster.bound import (
+    batches_ahead,
     chain_s,
     join_async,
     joined_s,
     least_rollout_s,
     least_train_s,
     num_ahead,
+    stay_s,
 )
 from steptune.forecast.cluster.rollout_knobs import RolloutKnobs
 from steptune.forecast.cluster.sides import Cluster, Sides
@@ -24,7 +26,7 @@ class Join:
     sides: Sides
     _trains: dict[tuple[TrainKnobs, str], float] = field(default_factory=dict[tuple[TrainKnobs, str], float])
     _rollouts: dict[tuple[RolloutKnobs, int], float] = field(default_factory=dict[tuple[RolloutKnobs, int], float])
-    _chain_s: float | None = None
+    _longest_s: tuple[float, float] | None = None
 
     def can_run(self, cluster: Cluster) -> bool:
         """Return whether a replica's cache holds the longest row."""
@@ -39,7 +41,9 @@ class Join:
             cluster,
             train_s=self._train_s(cluster),
             rollout_s=self._rollout_s(cluster),
-            chain_s=self._chain(),
+            chain_s=self._longest()[0],
+            stay_s=self._longest()[1],
+            batches_ahead=batches_ahead(self.sides.work, cluster),
             still_s=self.sides.still_s(cluster),
         )
 
@@ -58,7 +62,7 @@ class Join:
             known = self._rollouts[key] = least_rollout_s(self.sides, cluster.rollout, num_ahead=ahead)
         return known
 
-    def _chain(self) -> float:
-        if self._chain_s is None:
-            self._chain_s = chain_s(self.sides)
-        return self._chain_s
+    def _longest(self) -> tuple[float, float]:
+        if self._longest_s is None:
+            self._longest_s = chain_s(self.sides), stay_s(self.sides)
+        return self._longest_s

@@ -20,7 +20,7 @@ from steptune.forecast.side import Key
 MODEL_LOG_SD = 0.02
 """Log error of a step whose every price is exact: what the model leaves out. Prior, to be replaced by trials."""
 
-NUM_STEPS = 32
+NUM_STEPS = 48
 """Steps that count: the mean lag of a queue near balance wanders for several steps."""
 
 ERROR_STEPS = 12

@@ -10,6 +10,7 @@ Linear in the candidates. Nothing better can have been skipped while `is_proven`
 bound. When the number of simulations allowed runs out first, `is_proven` is False and says so.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import median
@@ -22,8 +23,10 @@ from steptune.forecast.cluster.sides import Cluster, Sides
 from steptune.forecast.cluster.step import step_seconds
 from steptune.forecast.cluster.train_side import TrainKnobs
 
-SIMULATE_AT_MOST = 200
-"""Candidates simulated in one sweep: with 256 rollouts a step a few seconds of one core."""
+Weigh = Callable[[Cluster, float], float]
+
+SIMULATE_AT_MOST = 150
+"""Candidates simulated in one sweep: with 256 rollouts a step about 6 s of one core."""
 
 SWEEP_STEPS = 6
 """Steps that count in a sweep's simulation; the winner is forecast in full afterwards."""
@@ -89,23 +92,8 @@ def sweep(
     join = Join(sides=sides)
     candidates = list(space.clusters())
     places = [_bounded(join, cluster, weigh) for cluster in candidates if join.can_run(cluster)]
-    places.sort(key=lambda p: p.cost)
-    best = min((p.cost for p in places if p.is_known), default=float("inf"))
     bounds = [p.cost for p in places]
-    num_simulated = 0
-    is_proven = True
-    for i, place in enumerate(places):
-        if place.cost >= best:
-            break
-        if place.is_known:
-            continue
-        if num_simulated == simulate_at_most:
-            is_proven = False
-            break
-        num_simulated += 1
-        cost = weigh(place.cluster, step_seconds(sides, place.cluster, seed=seed, num_steps=SWEEP_STEPS))
-        places[i] = Place(cluster=place.cluster, cost=cost, is_known=True)
-        best = min(best, cost)
+    num_simulated, is_proven = _simulate(sides, places, weigh, simulate_at_most, seed)
     return Sweep(
         ranked=_ranked(places, bounds),
         num_simulated=num_simulated,
@@ -114,7 +102,31 @@ def sweep(
     )
 
 
-Weigh = Callable[[Cluster, float], float]
+def _simulate(sides: Sides, places: list[Place], weigh: Weigh, at_most: int, seed: int) -> tuple[int, bool]:
+    """Replace bounds by simulated costs, in place, while one could still win; return how many, and whether all could.
+
+    One line of candidates per way to meet, by bound. The next one comes from the line whose bound, times what
+    simulating usually adds on that line, is least: a loose bound must not eat the simulations allowed.
+    """
+    lines: dict[QueueKnobs, list[int]] = {}
+    for i in sorted((i for i, p in enumerate(places) if not p.is_known), key=lambda i: -places[i].cost):
+        lines.setdefault(places[i].cluster.queue, []).append(i)
+    added: dict[QueueKnobs, list[float]] = {queue: [1.0] for queue in lines}
+    best = min((p.cost for p in places if p.is_known), default=math.inf)
+    for num_simulated in range(at_most + 1):
+        open_lines = [q for q, line in lines.items() if line and places[line[-1]].cost < best]
+        if not open_lines:
+            return num_simulated, True
+        if num_simulated == at_most:
+            break
+        queue = min(open_lines, key=lambda q: places[lines[q][-1]].cost * added[q][-1])
+        i = lines[queue].pop()
+        cluster, bound = places[i].cluster, places[i].cost
+        cost = weigh(cluster, step_seconds(sides, cluster, seed=seed, num_steps=SWEEP_STEPS))
+        places[i] = Place(cluster=cluster, cost=cost, is_known=True)
+        added[queue].append(min([*added[queue][1:], cost / bound if bound > 0 else 1.0]))
+        best = min(best, cost)
+    return at_most, False
 
 
 def _weigher(objective: Literal["step", "device_seconds"]) -> Weigh:
