@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,23 @@ def test_what_is_missing_is_said_in_one_sentence(
 ) -> None:
     assert main(["forecast", str(script), *flags]) == 1
     assert said in capsys.readouterr().err
+
+
+def test_settings_can_be_changed_in_the_frameworks_own_spelling(
+    script: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    longer = ["--set", "data.max_response_length=60000", "--set", "actor_rollout_ref.model.use_fused_kernels=False"]
+    assert main(["forecast", str(script), "--device", "H100", *longer]) == 1
+    assert "does not fit" in capsys.readouterr().out
+
+
+def test_json_has_every_figure_with_its_source(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["forecast", str(script), "--device", "H100", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["answer"] == "fits"
+    assert {phase["phase"] for phase in answer["phases"]} == {"rollout", "logprob", "train", "sync"}
+    for phase in answer["phases"]:
+        assert all(term["note"] and term["source"] == "forecast" for term in phase["terms"].values())
 
 
 def test_a_file_without_settings_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,9 @@
 """The memory forecast as a table: phases down, bytes and their largest terms across."""
 
+import math
+
+from steptune.core.estimate import Estimate
+from steptune.core.records import Record
 from steptune.core.units import gib
 from steptune.footprint.fit import Fit
 from steptune.footprint.phases import PhaseBytes
@@ -43,3 +47,51 @@ def _phase(phase: PhaseBytes) -> list[str]:
         f"  {term.name:<20}{gib(term.mid):7.1f}  {term.source}" for term in terms if term.mid >= SMALL_FRAC * size.value
     ]
     return [head, *rows]
+
+
+class PhaseAnswer(Record):
+    """One phase: its bytes and those of its terms by name."""
+
+    phase: str
+    total: Estimate
+    terms: dict[str, Estimate]
+
+
+class MemoryAnswer(Record):
+    """The forecast as `--json` prints it."""
+
+    model: str
+    device: str
+    answer: str
+    why: str
+    capacity: Estimate
+    phases: tuple[PhaseAnswer, ...]
+    longest_sequences: float | None
+    """Sequences at their longest that the engine's cache holds; None without an engine, or where nothing is kept."""
+    fits_with: tuple[str, ...]
+    """The smallest change that trains the same and fits; empty where it fits or none is known."""
+    not_counted: tuple[str, ...]
+
+
+def memory_answer(expected: Expected) -> MemoryAnswer:
+    """Return the forecast with every figure as an Estimate."""
+    fit = expected.fit
+    sequences = fit.pool.sequences if fit.pool is not None else math.inf
+    return MemoryAnswer(
+        model=expected.shape.name,
+        device=expected.device.name,
+        answer=fit.answer,
+        why=fit.why,
+        capacity=fit.capacity,
+        phases=tuple(
+            PhaseAnswer(
+                phase=phase.phase.value,
+                total=phase.total,
+                terms={term.name: term.estimate() for term in phase.terms},
+            )
+            for phase in fit.phases
+        ),
+        longest_sequences=sequences if math.isfinite(sequences) else None,
+        fits_with=() if expected.advice is None else expected.advice.changes,
+        not_counted=expected.shape.omits,
+    )
