@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import final
 
 from steptune.adapters.embedded.decode_plan import running_rows
+from steptune.adapters.embedded.memory import memory_bytes
 from steptune.core.job import JobSpec
 from steptune.core.knob import KnobValue
-from steptune.core.model import ExpertFields, ModelSpec
 from steptune.core.phase import Role
 from steptune.core.profile import SampledLengths
 from steptune.core.work import PlannedWork, WorkItem
@@ -23,15 +23,8 @@ from steptune.engine.quota.split import Split, split_of
 MAX_STEPS_COUNTED = 8
 """Steps of the reference lengths that are counted; 8 steps of 256 rows fix a mean length to about 1 %."""
 
-BYTES_FP32 = 4
-"""Bytes of a float32."""
-
 RANKED = "_ranked"
 """Ends the names of cost curves that were measured with two trainer ranks at work (`engine.probe_ranks`)."""
-
-ACTIVATIONS_PER_LAYER = 16
-"""Activations of width `d_model` that one layer keeps for its backward, feed-forward counted by its own width
-besides (two norms, qkv, attention in and out, residuals; counted from `engine.model`)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,22 +97,16 @@ class WorkCounter:
         return self._train[key]
 
     def _memory_bytes(self, knobs: EngineKnobs, train: TrainSide) -> float:
-        model, micro_batch_tokens = self.job.model, train.largest_micro_batch
-        width = ACTIVATIONS_PER_LAYER * model.d_model + _ffn_activations(model)
-        layers_kept = 1 if knobs.recompute else model.num_layers
-        inputs = micro_batch_tokens * model.d_model * model.num_layers if knobs.recompute else 0
-        rows = self.job.algorithm.rollouts_per_step * (knobs.partial_rollout or 1)
-        rows = min(knobs.rollout_concurrency or rows, rows)
         longest = max(self.lengths.prompt) + self.job.algorithm.max_completion_len
-        kv = 2 * rows * longest * model.num_layers * model.kv_width
-        extra_keys = 2 * train.most_extra_keys * model.kv_width * layers_kept
-        per_rank = micro_batch_tokens * width * layers_kept + inputs + extra_keys
-        return float(BYTES_FP32 * (knobs.train_ranks * per_rank + kv)) + (knobs.train_ranks - 1) * RANK_PROCESS_BYTES
-
-
-RANK_PROCESS_BYTES = 300e6
-"""Resident memory of a second trainer rank before its first batch: Python and torch, weights and gradient aside (VmHWM
-RANKMEM, torch 2.13 for CPUs, 2026-11-30)."""
+        completion, prompt = sum(self.lengths.completion), sum(self.lengths.prompt)
+        return memory_bytes(
+            self.job,
+            knobs,
+            micro_positions=train.largest_micro_batch,
+            completion_frac=completion / max(1, completion + prompt),
+            extra_keys=train.most_extra_keys,
+            longest=longest,
+        )
 
 
 def _lag(job: JobSpec, knobs: EngineKnobs) -> int:
@@ -275,11 +262,3 @@ def _steps(lengths: SampledLengths) -> list[Step]:
     rows = lengths.rollouts_per_step
     starts = range(0, min(len(lengths.completion), MAX_STEPS_COUNTED * rows), rows)
     return [(lengths.prompt[s : s + rows], lengths.completion[s : s + rows]) for s in starts]
-
-
-def _ffn_activations(model: ModelSpec) -> int:
-    """Return the activations one position's feed-forward keeps: three of its width, and a choice's way in and out."""
-    if isinstance(model, ExpertFields):
-        routed = model.top_k * (3 * model.d_expert + 2 * model.d_model)
-        return routed + 3 * (model.d_shared_expert or 0) + 2 * model.num_experts
-    return 3 * model.d_ff

@@ -1,0 +1,163 @@
+"""Memory of the embedded engine: the forecast of what a job adds to a process that has only imported it.
+
+`python bench/memory_growth.py [--quick]` writes `bench/results/memory_growth.json` in about six minutes (`--quick` runs
+three configurations and writes nothing). Each configuration is a process of its own: it imports the engine, notes its
+peak of resident memory, runs two steps at forced lengths (the longest, for every row) and notes the peak again. The
+*growth* is the difference; the forecast is `PlannedWork.memory_bytes` of the same job, lengths and knobs. Target:
+at most 15 % off on every configuration, over growths that span at least 4x. What else the machine does is no matter.
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from steptune.core.job import AlgorithmSpec, JobSpec
+from steptune.core.model import DenseModel, HybridModel, ModelSpec, MoEModel
+from steptune.core.profile import SampledLengths
+from steptune.engine.knobs import EngineKnobs
+from steptune.engine.process import peak_memory_bytes
+
+HERE = Path(__file__).resolve().parent
+
+MAX_ERROR = 0.15
+"""Largest distance of the forecast growth from the measured one, as a part of it (issue: "within 15 %")."""
+
+MIN_SPAN = 4.0
+"""Largest over smallest measured growth."""
+
+PROMPT_TOKENS = 24
+"""Tokens of a prompt at the most (the math workload's are shorter and are padded in none of the packed layouts)."""
+
+NUM_STEPS = 2
+
+MALLOC = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072", "OMP_NUM_THREADS": "1"}
+"""Freed tensors go back to the system, so that a peak is of what lives at once."""
+
+SMALL = DenseModel(num_layers=6, d_model=256, num_heads=8, num_kv_heads=4, d_ff=768)
+WIDE = DenseModel(num_layers=8, d_model=512, num_heads=8, num_kv_heads=4, d_ff=1536)
+WORDY = DenseModel(num_layers=4, d_model=256, num_heads=8, num_kv_heads=4, d_ff=768, padded_vocab=16_384)
+SPARSE = MoEModel(num_layers=4, d_model=256, num_heads=8, num_kv_heads=4, num_experts=16, top_k=2, d_expert=256)
+HYBRID = HybridModel(num_layers=8, d_model=256, num_heads=8, num_kv_heads=4, d_ff=768)
+
+TINY = DenseModel(num_layers=1, d_model=16, num_heads=2, num_kv_heads=1, d_ff=16)
+
+CASES: dict[str, tuple[ModelSpec, int, dict[str, object]]] = {
+    "tiny": (TINY, 8, {}),
+    "small": (SMALL, 64, {}),
+    "small_long": (SMALL, 192, {}),
+    "small_large_micro": (SMALL, 96, {"micro_batch_tokens": 8192}),
+    "small_recompute": (SMALL, 96, {"micro_batch_tokens": 8192, "recompute": True}),
+    "small_packed": (SMALL, 96, {"layout": "packed", "micro_batch_tokens": 4096}),
+    "small_alias": (SMALL, 96, {"handover": "alias"}),
+    "wide": (WIDE, 64, {}),
+    "wide_recompute": (WIDE, 128, {"recompute": True, "micro_batch_tokens": 4096}),
+    "wordy": (WORDY, 64, {}),
+    "wordy_tiles": (WORDY, 64, {"head_tile_tokens": 256}),
+    "sparse": (SPARSE, 64, {}),
+    "hybrid": (HYBRID, 64, {}),
+}
+"""Name to model, completion limit and knobs away from the default."""
+
+QUICK = ("small", "small_large_micro", "wordy")
+
+
+def job_of(model: ModelSpec, completion: int) -> JobSpec:
+    """Return the job of one configuration: 64 rollouts a step."""
+    algorithm = AlgorithmSpec(prompts_per_step=8, group_size=8, max_completion_len=completion)
+    return JobSpec(name="memory", model=model, algorithm=algorithm)
+
+
+def child(name: str) -> dict[str, float]:
+    """Run one configuration in this process; return growth and forecast in bytes."""
+    import torch
+
+    from steptune.adapters.embedded.work import WorkCounter
+    from steptune.engine.loop import Loop, LoopSpec
+    from steptune.engine.model import build_model
+    from steptune.engine.produce import TOKENIZER
+
+    torch.set_num_threads(1)
+    model_spec, completion, moved = CASES[name]
+    job, knobs = (
+        job_of(model_spec, completion),
+        EngineKnobs.model_validate({"train_threads": 1, "rollout_threads": 1, **moved}),
+    )
+    before = peak_memory_bytes()
+    num_rows = NUM_STEPS * job.algorithm.rollouts_per_step
+    forced = SampledLengths(
+        prompt=(PROMPT_TOKENS,) * num_rows,
+        completion=(completion,) * num_rows,
+        rollouts_per_step=job.algorithm.rollouts_per_step,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        model = build_model(job.model, TOKENIZER.vocab_size, 1)
+        spec = LoopSpec(job=job, knobs=knobs, seed=1, forced=forced, capture_batches=0, folder=Path(folder))
+        loop = Loop(spec, model, model.state_dict())
+        for _ in range(NUM_STEPS):
+            loop.step()
+        lengths: SampledLengths = loop.lengths()
+        loop.close()
+    after = peak_memory_bytes()
+    assert before is not None
+    assert after is not None
+    planned = WorkCounter(job=job, lengths=lengths).planned(knobs)
+    return {"growth_bytes": after - before, "forecast_bytes": planned.memory_bytes}
+
+
+def measure(name: str) -> dict[str, object]:
+    """Return one row, measured in a process of its own."""
+    command = [sys.executable, __file__, "--child", name]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, **MALLOC})
+    found = json.loads(done.stdout)
+    growth, forecast = found["growth_bytes"], found["forecast_bytes"]
+    return {
+        "configuration": name,
+        "growth_mb": round(growth / 1e6, 1),
+        "forecast_mb": round(forecast / 1e6, 1),
+        "error": round(forecast / growth - 1, 3),
+    }
+
+
+def main() -> int:
+    """Measure every configuration; exit 1 where the target is missed (a smoke test judges nothing)."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a smoke test: three configurations, nothing is written")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.child:
+        print(json.dumps(child(args.child)))
+        return 0
+    rows = [measure(name) for name in (QUICK if args.quick else CASES)]
+    for row in rows:
+        print(" | ".join(str(value) for value in row.values()))
+    growths = [float(str(row["growth_mb"])) for row in rows]
+    worst = max(abs(float(str(row["error"]))) for row in rows)
+    span = max(growths) / min(growths)
+    is_met = worst <= MAX_ERROR and span >= MIN_SPAN
+    result = {
+        "what": "growth of resident memory over the post-import baseline, forecast against measured",
+        "date": time.strftime("%Y-%m-%d"),
+        "machine": {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count()},
+        "targets": {
+            "within": MAX_ERROR,
+            "worst": worst,
+            "span_at_least": MIN_SPAN,
+            "span": round(span, 2),
+            "is_met": is_met,
+        },
+        "rows": rows,
+    }
+    print(json.dumps(result["targets"]))
+    if not args.quick:
+        (HERE / "results" / "memory_growth.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    return 0 if args.quick or is_met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

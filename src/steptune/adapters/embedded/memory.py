@@ -1,0 +1,101 @@
+"""Bytes the embedded engine adds to a process that has only imported it, in a synchronous run.
+
+    fixed + weights, gradients, Adam, the rollout's copy + the larger of: cache and one decode step | one micro-batch
+
+Tensors were counted from the engine's own modules; `bench/memory_growth.py` compares with the peak of resident memory.
+The surprise: both moments never stand at once, since the cache is freed before training.
+"""
+
+from steptune.adapters.embedded.shape import shape_of_model
+from steptune.core.job import JobSpec
+from steptune.core.model import ExpertFields, ModelSpec
+from steptune.engine.knobs import EngineKnobs
+from steptune.shapes.cost import kv_bytes, state_bytes_per_sequence
+from steptune.shapes.count import parameters
+
+BYTES_FP32 = 4
+"""Bytes of a float32."""
+
+BYTES_BF16 = 2
+"""Bytes of a bfloat16."""
+
+FIXED_BYTES = 100e6
+"""What the first step of any model adds: libraries and buffers torch sets up late (bench/memory_growth.py, `tiny`)."""
+
+RANK_PROCESS_BYTES = 300e6
+"""Resident memory of a second trainer rank before its first batch: Python and torch, weights and gradient aside (VmHWM,
+torch 2.13 for CPUs, 2026-11-30)."""
+
+COPIES_TRAINED = 4
+"""Weights, gradients and Adam's two moments."""
+
+LOGITS_COPIES = 4
+"""fp32 logits that stand at once in the backward pass of `head.token_logprobs`: scaled by the temperature, their
+log-softmax, its gradient and that of the unscaled ones."""
+
+ACTIVATIONS_PER_LAYER = 16
+"""Activations of width `d_model` that one layer keeps for its backward, feed-forward counted by its own width
+besides (two norms, qkv, attention in and out, residuals; counted from `engine.model`)."""
+
+
+def memory_bytes(
+    job: JobSpec, knobs: EngineKnobs, *, micro_positions: int, completion_frac: float, extra_keys: int, longest: int
+) -> float:
+    """Return the peak over both moments.
+
+    Args:
+        job: model and algorithm.
+        knobs: the configuration.
+        micro_positions: positions of the largest micro-batch.
+        completion_frac: part of them whose log-probs are computed.
+        extra_keys: keys of a micro-batch beyond its positions: shared prompts read more than once.
+        longest: prompt and completion at their limits.
+    """
+    train = _train_bytes(job.model, knobs, micro_positions, extra_keys) + _logits_bytes(
+        job.model, knobs, micro_positions * completion_frac
+    )
+    once = FIXED_BYTES + _state_bytes(job, knobs) + _more_ranks_bytes(job, knobs)
+    return once + max(knobs.train_ranks * train, _rollout_bytes(job, knobs, longest))
+
+
+def _state_bytes(job: JobSpec, knobs: EngineKnobs) -> float:
+    numbers = parameters(shape_of_model(job.model)).total
+    rollout = {"alias": 0}.get(knobs.handover, BYTES_BF16 if knobs.rollout_dtype == "bf16" else BYTES_FP32)
+    reference = BYTES_FP32 if job.algorithm.kl_coef > 0 else 0
+    return float(numbers * (COPIES_TRAINED * BYTES_FP32 + rollout + reference))
+
+
+def _more_ranks_bytes(job: JobSpec, knobs: EngineKnobs) -> float:
+    """Trainer ranks share weights and optimizer; each further one is a process with a gradient of its own."""
+    gradient = BYTES_FP32 * parameters(shape_of_model(job.model)).total
+    return (knobs.train_ranks - 1) * (RANK_PROCESS_BYTES + gradient)
+
+
+def _train_bytes(model: ModelSpec, knobs: EngineKnobs, positions: int, extra_keys: int) -> float:
+    width = ACTIVATIONS_PER_LAYER * model.d_model + _ffn_activations(model)
+    layers_kept = 1 if knobs.recompute else model.num_layers
+    inputs = positions * model.d_model * model.num_layers if knobs.recompute else 0
+    keys = 2 * extra_keys * model.kv_width * layers_kept
+    return float(BYTES_FP32 * (positions * width * layers_kept + inputs + keys))
+
+
+def _logits_bytes(model: ModelSpec, knobs: EngineKnobs, positions: float) -> float:
+    standing = positions if knobs.head_tile_tokens is None else min(positions, float(knobs.head_tile_tokens))
+    return BYTES_FP32 * LOGITS_COPIES * standing * shape_of_model(model).vocab_size
+
+
+def _rollout_bytes(job: JobSpec, knobs: EngineKnobs, longest: int) -> float:
+    shape = shape_of_model(job.model)
+    rows = job.algorithm.rollouts_per_step * (knobs.partial_rollout or 1)
+    running = min(knobs.rollout_concurrency or rows, rows)
+    each = BYTES_BF16 if knobs.rollout_dtype == "bf16" else BYTES_FP32
+    cache = kv_bytes(shape, longest, each) + state_bytes_per_sequence(shape)
+    return float(running * (cache + BYTES_FP32 * LOGITS_COPIES * shape.vocab_size))
+
+
+def _ffn_activations(model: ModelSpec) -> int:
+    """Return the activations one position's feed-forward keeps: three of its width, and a choice's way in and out."""
+    if isinstance(model, ExpertFields):
+        routed = model.top_k * (3 * model.d_expert + 2 * model.d_model)
+        return routed + 3 * (model.d_shared_expert or 0) + 2 * model.num_experts
+    return 3 * model.d_ff
