@@ -1,10 +1,12 @@
 """Bytes the embedded engine adds to a process that has only imported it, in a synchronous run.
 
-    fixed + weights, gradients, Adam, the rollout's copy + the larger of: cache and one decode step | one micro-batch
+    fixed + weights, gradients, Adam, the rollout's copy + cache + the larger of: one decode step | one micro-batch
 
 Tensors were counted from the engine's own modules; `bench/memory_growth.py` compares with the peak of resident memory.
-The surprise: both moments never stand at once, since the cache is freed before training.
+The surprise: the rollout keeps its cache for the next step, so it stands beside a training micro-batch.
 """
+
+import math
 
 from steptune.adapters.embedded.shape import shape_of_model
 from steptune.core.job import JobSpec
@@ -55,7 +57,9 @@ def memory_bytes(
         job.model, knobs, micro_positions * completion_frac
     )
     once = FIXED_BYTES + _state_bytes(job, knobs) + _more_ranks_bytes(job, knobs)
-    return once + max(knobs.train_ranks * train, _rollout_bytes(job, knobs, longest))
+    rows = _running_rows(job, knobs)
+    decode = BYTES_FP32 * LOGITS_COPIES * rows * shape_of_model(job.model).vocab_size
+    return once + rows * _cache_bytes(job, knobs, longest) + max(knobs.train_ranks * train, float(decode))
 
 
 def _state_bytes(job: JobSpec, knobs: EngineKnobs) -> float:
@@ -84,13 +88,15 @@ def _logits_bytes(model: ModelSpec, knobs: EngineKnobs, positions: float) -> flo
     return BYTES_FP32 * LOGITS_COPIES * standing * shape_of_model(model).vocab_size
 
 
-def _rollout_bytes(job: JobSpec, knobs: EngineKnobs, longest: int) -> float:
+def _running_rows(job: JobSpec, knobs: EngineKnobs) -> int:
+    rows = math.ceil(job.algorithm.rollouts_per_step * (knobs.partial_rollout or 1))
+    return min(knobs.rollout_concurrency or rows, rows)
+
+
+def _cache_bytes(job: JobSpec, knobs: EngineKnobs, longest: int) -> float:
     shape = shape_of_model(job.model)
-    rows = job.algorithm.rollouts_per_step * (knobs.partial_rollout or 1)
-    running = min(knobs.rollout_concurrency or rows, rows)
     each = BYTES_BF16 if knobs.rollout_dtype == "bf16" else BYTES_FP32
-    cache = kv_bytes(shape, longest, each) + state_bytes_per_sequence(shape)
-    return float(running * (cache + BYTES_FP32 * LOGITS_COPIES * shape.vocab_size))
+    return float(kv_bytes(shape, longest, each) + state_bytes_per_sequence(shape))
 
 
 def _ffn_activations(model: ModelSpec) -> int:
