@@ -50,6 +50,8 @@ class StepParameters:
     """Rounds after which a synchronous job goes on with what it has."""
     train_reference: TrainReference | None = None
     """Set where training's terms were not measured one by one: the efficiency prior then scales the total."""
+    device_trials: tuple[tuple[float, float], ...] = ()
+    """Trials of other training devices: (log of old / new devices, log of new / old time). They shrink the prior."""
     rollout_log_sd: float = 0.03
     """Standard deviation of the log of the rollout's prices. The default is a prior."""
     train_log_sd: float = 0.03

@@ -91,7 +91,9 @@ class Sides:
         reference, costs = self.parameters.train_reference, self.parameters.train
         if reference is None or reference.num_devices == knobs.num_devices:
             return costs
-        slope = exponent(was_colocated=reference.is_colocated, is_colocated=is_colocated)
+        slope = exponent(
+            was_colocated=reference.is_colocated, is_colocated=is_colocated, seen=self.parameters.device_trials
+        )
         linear = reference.num_devices / knobs.num_devices
         return replace(costs, scale=costs.scale * slope.ratio(reference.num_devices, knobs.num_devices) / linear)
 

@@ -117,7 +117,11 @@ def _efficiency_sd(sides: Sides, cluster: Cluster) -> float:
     reference = sides.parameters.train_reference
     if reference is None:
         return 0.0
-    slope = exponent(was_colocated=reference.is_colocated, is_colocated=cluster.is_colocated)
+    slope = exponent(
+        was_colocated=reference.is_colocated,
+        is_colocated=cluster.is_colocated,
+        seen=sides.parameters.device_trials,
+    )
     return slope.log_sd(reference.num_devices, cluster.train.num_devices)
 
 
