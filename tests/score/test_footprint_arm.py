@@ -47,6 +47,16 @@ def test_a_missing_setting_leaves_only_a_refusal(missing: str) -> None:
     assert answer(**{missing: None, "model": "Qwen3-235B-A22B"}) is Fits.NO
 
 
+def test_adapters_need_less_even_where_the_rank_is_not_stated() -> None:
+    assert answer(model="Qwen3-30B-A3B", num_gpus=2) is Fits.NO
+    assert answer(model="Qwen3-30B-A3B", num_gpus=2, is_lora=True) is not Fits.NO
+
+
+def test_prime_rl_takes_the_logits_of_its_rl_trainer_in_chunks() -> None:
+    assert answer(num_gpus=1, max_total_len=65536) is Fits.YES
+    assert answer(num_gpus=1, max_total_len=65536, stage="sft") is not Fits.YES
+
+
 def test_a_critic_beside_the_actor_leaves_only_a_refusal() -> None:
     assert answer(stage="ppo") is Fits.UNKNOWN
 

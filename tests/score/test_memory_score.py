@@ -50,7 +50,7 @@ def test_the_model_sees_nothing_of_what_became_of_it() -> None:
     [
         ({}, Fits.YES),  # 8e9 x 16 B = 128 GB on 640 GB
         ({"num_gpus": 1}, Fits.NO),
-        ({"num_gpus": 1, "lora_rank": 16}, Fits.YES),  # 16 GB of frozen weights
+        ({"num_gpus": 1, "is_lora": True}, Fits.YES),  # 16 GB of frozen weights
         ({"num_train_gpus": 1}, Fits.NO),
         ({"gpu_memory_gb": None}, Fits.UNKNOWN),
     ],

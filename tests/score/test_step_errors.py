@@ -32,7 +32,7 @@ class Table:
         return None if seconds is None else seconds * self._factor
 
 
-TRUTH = {"base": 100.0, "tp1": 80.0, "overlapped": 50.0}
+TRUTH: dict[str, float | None] = {"base": 100.0, "tp1": 80.0, "overlapped": 50.0}
 
 
 def test_a_model_that_knows_has_no_error() -> None:

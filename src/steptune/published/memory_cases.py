@@ -70,6 +70,8 @@ class MemoryCase(Record):
     num_train_gpus: int | None = None
     num_rollout_gpus: int | None = None
     placement: str | None = None
+    is_lora: bool | None = None
+    """Only adapters are trained; the rank may still be unknown."""
     lora_rank: int | None = None
     sharding: str | None = None
     """``fsdp``, ``zero2``, ``zero3`` or ``megatron``."""

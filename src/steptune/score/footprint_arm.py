@@ -1,9 +1,10 @@
 """The footprint model as an arm of the memory score: a labelled case as a layout, judged as any job is.
 
-Rules, written before the arm was scored once: what a post does not state has its framework's default where one is
-known; a setting that decides and has none takes its most favourable value, and then only *does not fit* is an answer.
-So is it with a critic beside the actor, which the footprint does not count. Surprise: a case without the model's name
-or the GPU's memory is not guessed at, though its outcome may be obvious to a reader.
+Rules, written before the arm was scored once (three defaults and the unstated LoRA rank came after that, from the
+frameworks' own files): what a post does not state has its framework's default where one is known; a setting that
+decides and has none takes its most favourable value, and then only *does not fit* is an answer. So is it with a critic
+beside the actor, which the footprint does not count. Surprise: a case without the model's name or the GPU's memory is
+not guessed at, though its outcome may be obvious to a reader.
 """
 
 from dataclasses import dataclass, replace
@@ -27,11 +28,17 @@ SHARDINGS: dict[str, Sharding] = {"fsdp": "full", "zero3": "full", "zero2": "gra
 FP32_WEIGHTS = ("fsdp", None)
 """FSDP trainers and plain PyTorch store fp32 weights and no master copy (verl, prime-rl, NeMo RL's DTensor, TRL)."""
 
-RECOMPUTE_BY_DEFAULT = ("verl", "easyr1", "trl")
+RECOMPUTE_BY_DEFAULT = ("verl", "easyr1", "trl", "ms_swift")
 """Frameworks that recompute unless told not to (`enable_gradient_checkpointing`, `gradient_checkpointing`)."""
 
-ENGINE_SHARES = {"verl": 0.5, "nemo_rl": 0.6}
-"""`gpu_memory_utilization` where it is not set (as in `memory/stated/`)."""
+ENGINE_SHARES = {"verl": 0.5, "nemo_rl": 0.6, "ms_swift": 0.9}
+"""`gpu_memory_utilization` where it is not set (as in `memory/stated/`; ms-swift: `Command-line-parameters.md`)."""
+
+LORA_RANK = 32
+"""Where adapters are trained and the rank is not stated: the least that verl's `ppo_lora.rst` recommends."""
+
+RL_LOGITS_TOKENS = {"prime_rl": 8192}
+"""Tokens whose logits stand at once in RL unless told otherwise (`fused_lm_head_token_chunk_size`)."""
 
 IDLE_FRAMEWORKS = ("nemo_rl", "skyrl", "slime")
 """Frameworks whose colocated trainer waits on the host while the engine works."""
@@ -104,7 +111,6 @@ def _given(case: MemoryCase) -> _Given | None:
 def _train(case: MemoryCase, given: _Given) -> TrainLayout:
     sharding = _sharding(case)
     is_fp32, is_megatron = sharding in FP32_WEIGHTS, sharding == "megatron"
-    answers = case.max_response_len if case.framework == "trl" else None
     return TrainLayout(
         num_devices=given.num_devices,
         sharding=SHARDINGS[sharding] if sharding is not None else "none",
@@ -122,11 +128,18 @@ def _train(case: MemoryCase, given: _Given) -> TrainLayout:
         offloads_inputs=case.recompute == "offload",
         has_fused_kernels=is_megatron,
         micro_tokens=given.micro_tokens,
-        logits_tokens=None if answers is None else (case.micro_batch or 1) * (answers + 1),
+        logits_tokens=_logits_tokens(case, given),
         loss="in_place" if case.framework in ("verl", "easyr1") and not is_megatron else "fp32",
         longest=given.longest,
-        lora_rank=case.lora_rank,
+        lora_rank=case.lora_rank or (LORA_RANK if case.is_lora else None),
     )
+
+
+def _logits_tokens(case: MemoryCase, given: _Given) -> int | None:
+    if case.framework == "trl" and case.max_response_len is not None:
+        return (case.micro_batch or 1) * (case.max_response_len + 1)
+    chunk = RL_LOGITS_TOKENS.get(case.framework) if case.stage == "rl" else None
+    return None if chunk is None else min(chunk, given.micro_tokens)
 
 
 def _sharding(case: MemoryCase) -> str | None:

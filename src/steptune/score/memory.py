@@ -83,7 +83,7 @@ def sixteen_bytes(case: MemoryCase) -> Fits:
     num_gpus = case.num_train_gpus if case.num_train_gpus is not None else case.num_gpus
     if case.params_billions is None or case.gpu_memory_gb is None or not num_gpus:
         return Fits.UNKNOWN
-    per_param = 2 if case.lora_rank is not None else BYTES_PER_PARAM
+    per_param = 2 if case.is_lora else BYTES_PER_PARAM
     return Fits.NO if case.params_billions * per_param > case.gpu_memory_gb * num_gpus else Fits.YES
 
 
