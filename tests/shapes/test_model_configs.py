@@ -61,10 +61,10 @@ def test_an_unknown_architecture_is_refused_by_its_name() -> None:
         shape_of("none", {})
 
 
-def test_sparse_attention_with_an_indexer_is_refused() -> None:
-    config = {**LLAMA, "model_type": "deepseek_v3", "index_topk": 2048}
-    with pytest.raises(ModelError, match="`index_topk`"):
-        shape_of("dsa", config)
+def test_an_indexer_that_layers_share_is_refused() -> None:
+    config = {**LLAMA, "model_type": "glm_moe_dsa", "index_topk": 2048, "index_topk_freq": 4}
+    with pytest.raises(ModelError, match="`index_topk_freq`"):
+        shape_of("shared", config)
 
 
 def test_layer_types_that_do_not_name_every_layer_are_refused() -> None:

@@ -45,6 +45,14 @@ def test_a_window_stops_growing() -> None:
     assert kv_bytes(shape, 1128) == 12 * 2048 * (1128 + 128)
 
 
+def test_an_indexer_adds_a_key_to_the_cache_and_bounds_the_keys_a_query_sees() -> None:
+    plain, indexed = named_shape("deepseek-v3"), named_shape("deepseek-v3.2")
+    assert kv_bytes_per_token(indexed) - kv_bytes_per_token(plain) == 61 * 128 * 2
+    far, farther = (forward_flop_per_token(indexed, keys) for keys in (10_000, 20_000))
+    # beyond 2,048 keys only the indexer's products grow: 2 x 64 heads x 128
+    assert farther - far == 61 * 2 * 64 * 128 * 10_000
+
+
 def test_recurrent_state_is_fixed_and_fp32() -> None:
     # 48 layers x (48 x 128 x 128 x 4 + 3 x (2 x 16 x 128 + 48 x 128) x 2): 144 MiB of memory, 2.8 MiB of inputs
     assert state_bytes_per_sequence(named_shape("qwen3.5-27b")) == 48 * (3_145_728 + 61_440)

@@ -21,6 +21,8 @@ from steptune.shapes.registry import find_model, models, named_shape
         ("~/ckpt/Qwen_Qwen3-8B/", "qwen3-8b"),
         ("GLM-4.5-Air 106B-A12B", "glm-4.5-air"),
         ("zai-org/GLM-4.5", "glm-4.5"),
+        ("GLM-5 744B-A40B", "glm-5"),
+        ("deepseek-ai/DeepSeek-V3.2", "deepseek-v3.2"),
         ("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16", "nemotron-3-super-120b-a12b"),
     ],
 )
@@ -37,6 +39,7 @@ def test_names_as_people_write_them(text: str, name: str) -> None:
         "0.6B",
         "Qwen2.5-7B-4layers",
         "GLM-4.5 dummy",
+        "GLM-5.2",
         "deepseek-v3-5layer",
         "Qwen3-8B-eagle3",
         "Qwen3-80B",

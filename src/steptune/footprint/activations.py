@@ -89,7 +89,8 @@ def _mixer(mixer: Mixer | None, d_model: int) -> Parts:
             wide = mixer.num_heads * (mixer.nope_dim + mixer.rope_dim)
             values = mixer.num_heads * mixer.value_dim
             low_rank = (mixer.q_rank or 0) + mixer.kv_rank + mixer.rope_dim
-            inner = BF16 * (2 * wide + 2 * values) + FP32 * mixer.num_heads
+            indexer = (mixer.index_heads + 1) * mixer.index_dim if mixer.index_heads else 0
+            inner = BF16 * (2 * wide + 2 * values + indexer) + FP32 * mixer.num_heads
             return around + 2.0 * BF16 * low_rank, float(inner), copies + BF16 * wide
         case GatedDelta():
             values = mixer.value_heads * mixer.value_dim

@@ -48,6 +48,8 @@ READERS: dict[str, Callable[[Fields], tuple[Layers, ...]]] = {
     "glm4_moe_lite": latent_layers,
     "deepseek_v2": latent_layers,
     "deepseek_v3": latent_layers,
+    "deepseek_v32": latent_layers,
+    "glm_moe_dsa": latent_layers,
     "kimi_k2": latent_layers,
     "gpt_oss": gpt_oss_layers,
     "nemotron_h": nemotron_h_layers,

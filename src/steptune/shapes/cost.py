@@ -80,7 +80,7 @@ def _cache_numbers(mixer: Mixer | None) -> int:
         case GroupedAttention():
             return 2 * mixer.num_kv_heads * mixer.head_dim
         case LatentAttention():
-            return mixer.kv_rank + mixer.rope_dim
+            return mixer.kv_rank + mixer.rope_dim + mixer.index_dim
         case None | GatedDelta() | Mamba2():
             return 0
         case _:
@@ -120,7 +120,8 @@ def _mixing_flop(mixer: Mixer | None, context: float) -> float:
             return 4.0 * mixer.num_heads * mixer.head_dim * keys
         case LatentAttention():
             width = mixer.nope_dim + mixer.rope_dim + mixer.value_dim
-            return 2.0 * mixer.num_heads * width * context
+            keys = context if mixer.index_keys is None else min(context, mixer.index_keys)
+            return 2.0 * (mixer.num_heads * width * keys + mixer.index_heads * mixer.index_dim * context)
         case GatedDelta():
             return 8.0 * mixer.value_heads * mixer.key_dim * mixer.value_dim
         case Mamba2():

@@ -131,8 +131,13 @@ def glm4_moe_layers(fields: Fields) -> tuple[Layers, ...]:
 
 
 def latent_layers(fields: Fields) -> tuple[Layers, ...]:
-    """DeepSeek-V2 and V3, Kimi-K2, GLM-4.7-Flash: latent attention, a few dense layers, then experts."""
-    fields.refuse("index_topk", "sparse attention with an indexer is not counted; give a model without it")
+    """DeepSeek-V2 and V3, Kimi-K2, GLM-4.7-Flash: latent attention, a few dense layers, then experts.
+
+    DeepSeek-V3.2 and GLM-5 have an indexer in every layer; one that is shared between layers is refused.
+    """
+    for key in ("index_topk_freq", "index_topk_pattern", "indexer_types", "index_share_for_mtp_iteration"):
+        fields.refuse(key, "an indexer that not every layer has is not counted; give a model without it")
+    indexed = fields.size_or(0, "index_topk")
     attention = LatentAttention(
         num_heads=fields.size("num_attention_heads"),
         q_rank=fields.size_or(0, "q_lora_rank") or None,
@@ -140,6 +145,9 @@ def latent_layers(fields: Fields) -> tuple[Layers, ...]:
         nope_dim=fields.size("qk_nope_head_dim"),
         rope_dim=fields.size("qk_rope_head_dim"),
         value_dim=fields.size("v_head_dim"),
+        index_heads=fields.size("index_n_heads") if indexed else 0,
+        index_dim=fields.size("index_head_dim") if indexed else 0,
+        index_keys=indexed or None,
     )
     return _dense_then_experts(fields, attention, first_dense=fields.size_or(0, "first_k_dense_replace"))
 

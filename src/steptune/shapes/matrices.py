@@ -87,7 +87,7 @@ def mixer_vectors(mixer: Mixer | None, d_model: int) -> int:
             biases = (queries + 2 * keys) * mixer.qkv_bias + d_model * mixer.out_bias
             return biases + 2 * mixer.head_dim * mixer.qk_norm + mixer.num_heads * mixer.has_sinks
         case LatentAttention():
-            return mixer.kv_rank + (mixer.q_rank or 0)
+            return mixer.kv_rank + (mixer.q_rank or 0) + 2 * mixer.index_dim
         case GatedDelta():
             channels = 2 * mixer.key_heads * mixer.key_dim + mixer.value_heads * mixer.value_dim
             return channels * mixer.conv_width + 2 * mixer.value_heads + mixer.value_dim
@@ -115,8 +115,16 @@ def _latent(mixer: LatentAttention, d_model: int) -> tuple[Matrix, ...]:
         queries: tuple[Matrix, ...] = (_matrix(d_model, query_width),)
     else:
         queries = (_matrix(d_model, mixer.q_rank), _matrix(mixer.q_rank, query_width))
+    indexer: tuple[Matrix, ...] = ()
+    if mixer.index_heads:  # its queries from the bottleneck, one key, one weight a head
+        indexer = (
+            _matrix(mixer.q_rank or d_model, mixer.index_heads * mixer.index_dim),
+            _matrix(d_model, mixer.index_dim),
+            _matrix(d_model, mixer.index_heads),
+        )
     return (
         *queries,
+        *indexer,
         _matrix(d_model, mixer.kv_rank + mixer.rope_dim),
         _matrix(mixer.kv_rank, mixer.num_heads * (mixer.nope_dim + mixer.value_dim)),
         _matrix(mixer.num_heads * mixer.value_dim, d_model),

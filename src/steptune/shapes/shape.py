@@ -52,6 +52,12 @@ class LatentAttention(Record):
     nope_dim: PositiveInt
     rope_dim: PositiveInt
     value_dim: PositiveInt
+    index_heads: int = 0
+    """Heads of an indexer that chooses the keys a query sees (DeepSeek-V3.2, GLM-5); 0 is none."""
+    index_dim: int = 0
+    """Width of an indexer's head, and numbers of its key in the cache."""
+    index_keys: PositiveInt | None = None
+    """Keys a query sees at the most; None is all."""
 
 
 class GatedDelta(Record):
