@@ -67,6 +67,26 @@ def test_an_indexer_that_layers_share_is_refused() -> None:
         shape_of("shared", config)
 
 
+def test_a_nemotron_names_its_blocks_by_letters_or_by_words() -> None:
+    config = {
+        **LLAMA,
+        "model_type": "nemotron_h",
+        "head_dim": 4,
+        "mamba_num_heads": 2,
+        "mamba_head_dim": 8,
+        "ssm_state_size": 4,
+        "n_groups": 1,
+        "conv_kernel": 4,
+    }
+    letters = shape_of("letters", {**config, "hybrid_override_pattern": "M-*"})
+    words = shape_of("words", {**config, "layers_block_type": ["mamba", "mlp", "attention"]})
+    assert letters.layers == words.layers
+    # one norm a block; the feed-forward is not gated: 2 x 8 x 16
+    assert letters.num_layers == 3
+    with pytest.raises(ModelError, match="hybrid_override_pattern"):
+        shape_of("odd", {**config, "hybrid_override_pattern": "M?*"})
+
+
 def test_layer_types_that_do_not_name_every_layer_are_refused() -> None:
     config = {**LLAMA, "model_type": "gemma2", "head_dim": 4, "sliding_window": 8, "layer_types": ["full_attention"]}
     with pytest.raises(ModelError, match="layer_types"):

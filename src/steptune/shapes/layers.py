@@ -179,13 +179,16 @@ def gpt_oss_layers(fields: Fields) -> tuple[Layers, ...]:
 
 def nemotron_h_layers(fields: Fields) -> tuple[Layers, ...]:
     """Nemotron-H and 3: one block a layer, M for Mamba-2, ``*`` for attention, E for experts, ``-`` for dense."""
-    pattern = fields.values.get("hybrid_override_pattern")
-    if not isinstance(pattern, str) or len(pattern) != fields.size("num_hidden_layers") or set(pattern) - set("M*E-"):
+    words = {"mamba": "M", "attention": "*", "moe": "E", "mlp": "-"}
+    named = fields.words("layers_block_type")
+    pattern = "".join(words.get(word, "?") for word in named) or fields.values.get("hybrid_override_pattern")
+    num_layers = len(named) if named else fields.size("num_hidden_layers")
+    if not isinstance(pattern, str) or len(pattern) != num_layers or set(pattern) - set("M*E-"):
         raise ModelError(
             explain(
                 f"`hybrid_override_pattern` of `{fields.name}` does not name every layer",
                 got=pattern,
-                allowed="one of M, *, E and - for each of `num_hidden_layers`",
+                allowed="one of M, *, E and - for each of `num_hidden_layers`, or `layers_block_type`",
                 hint="give the config.json of the checkpoint as it was published",
             )
         )
@@ -209,7 +212,7 @@ def _nemotron_block(fields: Fields, letter: str) -> tuple[Mixer | None, FeedForw
             attention = GroupedAttention(
                 num_heads=fields.size("num_attention_heads"),
                 num_kv_heads=_kv_heads(fields),
-                head_dim=_head_dim(fields, is_required=True),
+                head_dim=fields.size("head_dim", "attention_head_dim"),
             )
             return attention, None
         case "E":
