@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from steptune.cli.frameworks import framework_of, running_framework_of
+from steptune.cli.job_files import read_job
 from steptune.cli.memory_forecast import is_config, print_memory
 from steptune.cli.streams import print_line, say
 from steptune.core.change import Change, Move
@@ -21,7 +22,6 @@ from steptune.core.profile import Profile
 from steptune.core.units import duration_text
 from steptune.forecast.forecast import forecast_change
 from steptune.propose.make import make_change
-from steptune.store.job_file import load_job
 from steptune.store.journal import read_journal
 from steptune.store.replay import SessionState, fold
 from steptune.store.run_folder import RunFolder
@@ -79,7 +79,7 @@ def _find_profile(target: Path, runs: Path) -> tuple[JobSpec, SessionState]:
                 )
             )
         return folder.job(), state
-    job = load_job(target)
+    job = read_job(target)
     for path in sorted(runs.glob(f"{job.name}-*"), reverse=True):
         if not (path / "version.json").exists():
             continue

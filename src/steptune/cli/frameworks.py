@@ -25,7 +25,18 @@ def running_framework_of(job: JobSpec) -> Framework:
     Raises:
         JobError: the embedded engine has no torch.
     """
-    if job.framework != "fake" and find_spec("torch") is None:
+    if job.framework != "fake":
+        need_torch()
+    return framework_of(job)
+
+
+def need_torch() -> None:
+    """Refuse a Python without torch.
+
+    Raises:
+        JobError: the embedded engine has no torch.
+    """
+    if find_spec("torch") is None:
         raise JobError(
             explain(
                 "the embedded engine needs torch",
@@ -34,7 +45,6 @@ def running_framework_of(job: JobSpec) -> Framework:
                 hint="`pip install '.[engine]'` in the project's folder, or `make tune`",
             )
         )
-    return framework_of(job)
 
 
 def cache_dir() -> Path:

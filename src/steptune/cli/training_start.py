@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from steptune.cli.frameworks import running_framework_of
+from steptune.cli.job_files import read_job
 from steptune.cli.streams import say
 from steptune.cli.training_run import TRAINING
 from steptune.core.errors import StoreError, explain
@@ -16,7 +17,6 @@ from steptune.core.job import JobSpec
 from steptune.core.training import Training
 from steptune.engine.checkpoint_file import newest_whole, step_of
 from steptune.engine.serve import RunFile
-from steptune.store.job_file import load_job
 from steptune.store.knob_checks import check_knobs
 
 RUN_FILE = "run.json"
@@ -40,7 +40,7 @@ class TrainingStart:
 
 def new_training(args: argparse.Namespace) -> TrainingStart:
     """Return a run of the job file, in a folder of its own."""
-    job = load_job(Path(args.job), args.overrides)
+    job = read_job(Path(args.job), args.overrides)
     framework = running_framework_of(job)
     check_knobs(job, framework.knobs(job))
     settings = {lever.knob: lever.value for lever in framework.baseline(job, job.baseline)}

@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from steptune.cli.frameworks import running_framework_of
+from steptune.cli.job_files import read_job
 from steptune.cli.report_files import write_report
 from steptune.cli.streams import print_line, say
 from steptune.cli.wrong_call import WrongCallError
 from steptune.core.errors import StepTuneError, explain
-from steptune.store.job_file import load_job
 from steptune.store.run_folder import RunFolder
 from steptune.tune.session import TuneOptions, resume_session, start_session
 
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
         job = RunFolder.open(path).job()
         folder = resume_session(path, running_framework_of(job), options, _now, say)
     else:
-        job = load_job(Path(args.job), args.overrides)
+        job = read_job(Path(args.job), args.overrides)
         folder = _start(args, job, options)
     print_line(write_report(folder))
     return 0
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
 def _start(args: argparse.Namespace, job: object, options: TuneOptions) -> Path:
     from steptune.core.job import JobSpec
 
-    assert isinstance(job, JobSpec), "load_job returns a job"
+    assert isinstance(job, JobSpec), "read_job returns a job"
     before = set(options.root.glob("*")) if options.root.exists() else set()
     try:
         return start_session(job, running_framework_of(job), options, _now, say)

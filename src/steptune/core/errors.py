@@ -58,6 +58,12 @@ class MixedJobsError(ReadError):
     """The files are of different jobs, and no answer about one job can be made of them."""
 
 
+def named_error(name: str) -> type[StepTuneError]:
+    """Return the class of that name, as another process has told it; the base where there is none."""
+    found = globals().get(name)
+    return found if isinstance(found, type) and issubclass(found, StepTuneError) else StepTuneError
+
+
 def explain(what: str, *, got: object, allowed: str, hint: str) -> str:
     """Return the house sentence: what is wrong, the value got, what is allowed, what to do.
 

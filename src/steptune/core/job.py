@@ -18,6 +18,10 @@ PositiveFloat = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
+PROBLEM = "{problem}"
+"""Stands for the problem in `workload.prompt`."""
+
+
 class MathWorkload(Record):
     """Procedurally generated arithmetic and word problems with integer answers."""
 
@@ -28,6 +32,9 @@ class MathWorkload(Record):
     """Fixed held-out problems, disjoint from training by construction."""
     seed: int = 1
     """Seed of the problem stream."""
+    prompt: str = PROBLEM
+    """The prompt of a pretrained model: `{problem}` stands for the problem; what it does not know by heart (the mark
+    `#` before the answer) can be said or shown here. The engine's own vocabulary knows the problem alone."""
     constant_reward: float | None = None
     """Replaces the verifier by a constant; for testing what happens to a run that cannot learn."""
 

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
+from steptune.core.pretrained import Pretrained
 from steptune.core.records import Record
 
 PositiveInt = Annotated[int, Field(gt=0)]
@@ -55,6 +56,8 @@ class DecoderModel(Record):
     """A sigmoid gate on the attention's output, as wide as it, from the layer's input (Qwen3.5)."""
     rotary_frac: Fraction = 1.0
     """Part of every head that is rotated, from its first number on."""
+    pretrained: Pretrained | None = None
+    """Where weights and vocabulary come from; None: random weights, and the workload's own vocabulary."""
 
     def has_full_attention(self, layer: int) -> bool:
         """Return whether a layer attends to keys and values (True of all but hybrids)."""

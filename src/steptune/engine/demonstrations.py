@@ -11,7 +11,7 @@ from steptune.core.job import JobSpec
 from steptune.engine.inputs import JoinedRows, MicroInputs, build_inputs
 from steptune.engine.plan import plan_batch
 from steptune.envs.math.problems import Problem, train_problem
-from steptune.envs.math.tokenizer import MathTokenizer
+from steptune.envs.vocabulary import MATH, Vocabulary
 
 SEED_STRIDE = 1_000_000_007
 """Problems between two SFT seeds (prime; only needs to exceed steps x batch)."""
@@ -24,11 +24,10 @@ def demonstrated_problems(job: JobSpec, step: int) -> list[Problem]:
     return [train_problem(job.workload.seed, -1 - index, job.workload.levels) for index in indices]
 
 
-def demonstration_inputs(problems: Sequence[Problem]) -> MicroInputs:
+def demonstration_inputs(problems: Sequence[Problem], vocabulary: Vocabulary = MATH) -> MicroInputs:
     """Return prompt and demonstration of every problem as one packed micro-batch; targets are the completions."""
-    tokenizer = MathTokenizer()
-    prompts = [tokenizer.encode_prompt(problem.text) for problem in problems]
-    completions = [tokenizer.encode_completion(problem.demonstration) for problem in problems]
+    prompts = [vocabulary.encode_prompt(problem.text) for problem in problems]
+    completions = [vocabulary.encode_completion(problem.demonstration) for problem in problems]
     prompt_lengths, lengths = [len(row) for row in prompts], [len(row) for row in completions]
     whole = [prompt + completion for prompt, completion in zip(prompts, completions, strict=True)]
     num_tokens = sum(map(len, whole))
@@ -37,9 +36,9 @@ def demonstration_inputs(problems: Sequence[Problem]) -> MicroInputs:
     )
     (micro,) = plan.micro_batches
     joined = JoinedRows(
-        tokens_BL=_padded(whole, tokenizer.pad_id),
+        tokens_BL=_padded(whole, vocabulary.pad_id),
         prompt_lengths_B=torch.tensor(prompt_lengths),
-        completion_BT=_padded(completions, tokenizer.pad_id),
+        completion_BT=_padded(completions, vocabulary.pad_id),
         mask_BT=torch.arange(max(lengths)) < torch.tensor(lengths)[:, None],
     )
     return build_inputs(joined, micro)

@@ -12,10 +12,11 @@ from steptune.core.job import JobSpec
 from steptune.core.trial import EvalResult
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.model import Transformer
-from steptune.engine.produce import TOKENIZER, prompt_batch, rollout_engine
+from steptune.engine.produce import prompt_batch, rollout_engine
 from steptune.engine.types import RolloutBatch
 from steptune.envs.math.problems import Problem, validation_problems
 from steptune.envs.math.verify import reward
+from steptune.envs.vocabulary import Vocabulary, vocabulary_of
 
 EVAL_SEED = 20_240_229
 """Seed of the dice; any fixed number that no run uses as its own."""
@@ -33,12 +34,13 @@ def evaluate(model: Transformer, job: JobSpec, *, step: int, with_greedy: bool =
     Raises:
         HealthError: the weights give NaN.
     """
+    vocabulary = vocabulary_of(job)
     problems = held_out(job.workload.num_validation, job.workload.seed, job.workload.levels)
     batch = _answers(model, job, problems, greedy=False)
-    greedy = _accuracy(_answers(model, job, problems, greedy=True), problems) if with_greedy else None
+    greedy = _accuracy(_answers(model, job, problems, greedy=True), problems, vocabulary) if with_greedy else None
     return EvalResult(
         step=step,
-        accuracy=_accuracy(batch, problems),
+        accuracy=_accuracy(batch, problems, vocabulary),
         greedy_accuracy=greedy,
         num_problems=len(problems),
         truncated_frac=float((~batch.finished_B).float().mean()),
@@ -49,7 +51,7 @@ def evaluate(model: Transformer, job: JobSpec, *, step: int, with_greedy: bool =
 def _answers(model: Transformer, job: JobSpec, problems: tuple[Problem, ...], *, greedy: bool) -> RolloutBatch:
     engine = rollout_engine(job, EVAL_KNOBS, shared=model)
     batch, _ = engine.generate(
-        prompt_batch([problem.text for problem in problems], range(len(problems)), group_size=1),
+        prompt_batch([problem.text for problem in problems], range(len(problems)), 1, vocabulary_of(job)),
         max_completion_len=job.algorithm.max_completion_len,
         temperature=job.algorithm.temperature,
         seed=EVAL_SEED,
@@ -58,7 +60,7 @@ def _answers(model: Transformer, job: JobSpec, problems: tuple[Problem, ...], *,
     return batch
 
 
-def _accuracy(batch: RolloutBatch, problems: tuple[Problem, ...]) -> float:
+def _accuracy(batch: RolloutBatch, problems: tuple[Problem, ...], vocabulary: Vocabulary) -> float:
     rows = zip(batch.completion_BT.tolist(), batch.lengths_B.tolist(), problems, strict=True)
-    graded = [reward(TOKENIZER.decode(tokens[:length]), problem.answer) for tokens, length, problem in rows]
+    graded = [reward(vocabulary.decode(tokens[:length]), problem.answer) for tokens, length, problem in rows]
     return float(torch.tensor(graded).mean())

@@ -24,7 +24,6 @@ from steptune.engine.model import Transformer
 from steptune.engine.observe import observation
 from steptune.engine.parity import save_batch
 from steptune.engine.process import peak_memory_bytes
-from steptune.engine.produce import PAD
 from steptune.engine.saved_run import pack, unpack
 from steptune.engine.scoring import score
 from steptune.engine.supply.ahead import Ahead
@@ -35,6 +34,7 @@ from steptune.engine.supply.source import Source, Supply
 from steptune.engine.supply.state import LoopSpec, LoopState, check_schedule
 from steptune.engine.trainer import Trainer, TrainStats
 from steptune.engine.types import ScoredBatch
+from steptune.envs.vocabulary import vocabulary_of
 
 __all__ = ["SOURCES", "Loop", "LoopSpec"]
 
@@ -76,7 +76,7 @@ class Loop:
         self.state = LoopState(
             spec=spec,
             model=model,
-            trainer=Trainer(model, spec.job.algorithm, spec.knobs, PAD, reference, folder=spec.folder),
+            trainer=Trainer(model, spec.job.algorithm, spec.knobs, vocabulary_of(spec.job).pad_id, reference, folder=spec.folder),
             recorder=Recorder(
                 rank=0 if spec.knobs.train_ranks > 1 else None, file=open_events(spec.folder / "events.jsonl")
             ),

@@ -5,11 +5,12 @@ from pathlib import Path
 import torch
 from pydantic import TypeAdapter
 
+from steptune.core.errors import ModelError, explain
 from steptune.core.framework import ParityOutput
 from steptune.core.profile import CostCurve
 from steptune.engine.knob_checks import asks_for_ranks
 from steptune.engine.knobs import EngineKnobs
-from steptune.engine.orders import OfflineOrder, ProbeOrder, ReplayOrder, StartOrder
+from steptune.engine.orders import FindOrder, OfflineOrder, ProbeOrder, ReplayOrder, StartOrder
 from steptune.engine.parity import param_distance, replay
 from steptune.engine.probe import probe_trainer
 from steptune.engine.probe_ranks import probe_ranks
@@ -23,12 +24,29 @@ OUTPUTS: TypeAdapter[list[ParityOutput]] = TypeAdapter(list[ParityOutput])
 def carry_out(order: OfflineOrder) -> str:
     """Return the order's result as text."""
     match order:
+        case FindOrder():
+            return _found(order)
         case StartOrder():
             return str(load_or_train(order.job, Path(order.cache_dir)))
         case ProbeOrder():
             return COSTS.dump_json(probe(order)).decode()
         case ReplayOrder():
             return OUTPUTS.dump_json(replay_all(order)).decode()
+
+
+def _found(order: FindOrder) -> str:
+    try:
+        from steptune.engine.hf.find import find_model
+    except ImportError as error:
+        raise ModelError(
+            explain(
+                "a model folder needs the package `safetensors`",
+                got=error,
+                allowed="safetensors 0.5 or newer",
+                hint="`pip install safetensors`, or the extra `engine` of this project",
+            )
+        ) from error
+    return find_model(order.model, Path(order.cache_dir)).model_dump_json()
 
 
 def probe(order: ProbeOrder) -> list[CostCurve]:

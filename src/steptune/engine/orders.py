@@ -6,7 +6,18 @@ from pydantic import Field, TypeAdapter
 
 from steptune.core.framework import ParityInput
 from steptune.core.job import JobSpec
+from steptune.core.pretrained import HfModel
 from steptune.core.records import Record
+
+
+class FindOrder(Record):
+    """Look at the model folder that a job names; writes the model's shape."""
+
+    order: Literal["find"] = "find"
+    model: HfModel
+    cache_dir: str
+    """Where a package's weights are converted to."""
+    out_path: str
 
 
 class StartOrder(Record):
@@ -38,6 +49,6 @@ class ReplayOrder(Record):
     out_path: str
 
 
-OfflineOrder = Annotated[StartOrder | ProbeOrder | ReplayOrder, Field(discriminator="order")]
+OfflineOrder = Annotated[FindOrder | StartOrder | ProbeOrder | ReplayOrder, Field(discriminator="order")]
 
 ORDER: TypeAdapter[OfflineOrder] = TypeAdapter(OfflineOrder)

@@ -26,12 +26,13 @@ from steptune.core.framework import ParityInput, ParityOutput
 from steptune.core.job import JobSpec
 from steptune.engine.events import Recorder
 from steptune.engine.knobs import EngineKnobs
-from steptune.engine.model import Transformer, build_model
+from steptune.engine.model import Transformer
+from steptune.engine.new_model import new_model
 from steptune.engine.plan import update_ranges
 from steptune.engine.threads import torch_threads
 from steptune.engine.trainer import Trainer
 from steptune.engine.types import PromptBatch, RolloutBatch, ScoredBatch
-from steptune.envs.math.tokenizer import MathTokenizer
+from steptune.envs.vocabulary import vocabulary_of
 
 PROBE_BATCH_TOKENS = 4096
 """Positions per forward of the probe pass; it changes nothing but speed."""
@@ -78,7 +79,7 @@ def replay(job: JobSpec, parity: ParityInput, start: Mapping[str, Tensor], param
         _model(job, start),
         job.algorithm,
         knobs,
-        MathTokenizer.pad_id,
+        vocabulary_of(job).pad_id,
         _model(job, start) if job.algorithm.kl_coef > 0 else None,
         folder=params_path.parent,
     )
@@ -123,7 +124,7 @@ def shuffled(batch: ScoredBatch, job: JobSpec, generator: torch.Generator) -> Sc
 
 
 def _model(job: JobSpec, state: Mapping[str, Tensor]) -> Transformer:
-    model = build_model(job.model, MathTokenizer().vocab_size, seed=0)
+    model = new_model(job)
     model.load_state_dict(dict(state))
     return model
 

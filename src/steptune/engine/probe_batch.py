@@ -13,7 +13,7 @@ from steptune.core.job import JobSpec
 from steptune.engine.plan import Layout
 from steptune.engine.types import PromptBatch, RolloutBatch, ScoredBatch
 from steptune.envs.math.problems import train_problem
-from steptune.envs.math.tokenizer import MathTokenizer
+from steptune.envs.vocabulary import vocabulary_of
 
 Row = tuple[int, int]
 """Prompt and completion length."""
@@ -25,12 +25,12 @@ def typical_rows(job: JobSpec) -> list[Row]:
     As many as a step has rollouts: neighbours in this list then differ as much as neighbours in a step do. Attention
     runs once per width in a packed micro-batch, and with more rows its neighbours were of one width (7 % too cheap).
     """
-    tokenizer, workload = MathTokenizer(), job.workload
+    vocabulary, workload = vocabulary_of(job), job.workload
     problems = (
         train_problem(workload.seed, index, workload.levels) for index in range(job.algorithm.rollouts_per_step)
     )
     lengths = (
-        (len(tokenizer.encode_prompt(p.text)), len(tokenizer.encode_completion(p.demonstration))) for p in problems
+        (len(vocabulary.encode_prompt(p.text)), len(vocabulary.encode_completion(p.demonstration))) for p in problems
     )
     limit = job.algorithm.max_completion_len
     return sorted(((prompt, min(completion, limit)) for prompt, completion in lengths), key=sum)

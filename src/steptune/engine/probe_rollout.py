@@ -16,14 +16,15 @@ from steptune.core.job import JobSpec
 from steptune.core.knob import KnobValue
 from steptune.core.profile import CostCurve, CurvePoint
 from steptune.engine.knobs import DType, EngineKnobs
-from steptune.engine.model import Transformer, build_model
+from steptune.engine.new_model import new_model
 from steptune.engine.probe_rows import PROBE_ROWS, probe_rows
-from steptune.engine.produce import PAD, TOKENIZER, prompt_batch, rollout_engine
+from steptune.engine.produce import prompt_batch, rollout_engine
 from steptune.engine.rollout import RolloutEngine
 from steptune.engine.trainer import Trainer
 from steptune.engine.types import PromptBatch, RolloutBatch, RolloutTrace
 from steptune.engine.weights import SharedWeights, hand_over
 from steptune.envs.math.problems import train_problem
+from steptune.envs.vocabulary import vocabulary_of
 
 PROBE_LENGTH = 12
 """Forced completion length in tokens: about the mean of the example, so the cache is about as full."""
@@ -49,10 +50,12 @@ def probe_rollout(job: JobSpec, thread_options: Sequence[int], dtype_options: Se
 
 def probe_handover(job: JobSpec) -> list[CostCurve]:
     """Return the cost of each way to hand weights over, the trainer's part and the rollout's."""
-    model = build_model(job.model, TOKENIZER.vocab_size, job.sft.seed)
+    model = new_model(job)
     knobs = EngineKnobs(compact_finished=True)
     engine = rollout_engine(job, knobs)
-    trainer = Trainer(model, job.algorithm.model_copy(update={"kl_coef": 0.0, "num_updates": 1}), knobs, PAD)
+    trainer = Trainer(
+        model, job.algorithm.model_copy(update={"kl_coef": 0.0, "num_updates": 1}), knobs, vocabulary_of(job).pad_id
+    )
     rows = _probe_rows(job, engine)
     shared = SharedWeights(model)
     with tempfile.TemporaryDirectory() as folder:
@@ -99,7 +102,7 @@ def row_counts(rollouts_per_step: int) -> list[int]:
 def _prompts(job: JobSpec, rows: int) -> PromptBatch:
     workload = job.workload
     texts = [train_problem(workload.seed, i, workload.levels).text for i in range(rows)]
-    return prompt_batch(texts, range(rows), group_size=1)
+    return prompt_batch(texts, range(rows), 1, vocabulary_of(job))
 
 
 def _generate(engine: RolloutEngine, prompts: PromptBatch, job: JobSpec) -> RolloutTrace:
@@ -132,8 +135,7 @@ def _score(engine: RolloutEngine, rows: RolloutBatch, job: JobSpec) -> None:
 
 
 def _weights(job: JobSpec) -> dict[str, torch.Tensor]:
-    model: Transformer = build_model(job.model, TOKENIZER.vocab_size, job.sft.seed)
-    return model.state_dict()
+    return new_model(job).state_dict()
 
 
 def _timed(work: Callable[[], object]) -> float:

@@ -24,12 +24,13 @@ from steptune.engine.types import PromptBatch, RolloutBatch, RolloutTrace
 from steptune.envs.math.problems import Problem, train_problem
 from steptune.envs.math.tokenizer import MathTokenizer
 from steptune.envs.math.verify import reward
+from steptune.envs.vocabulary import MATH, Vocabulary, vocabulary_of
 
 TOKENIZER = MathTokenizer()
-"""The math workload's fixed vocabulary; it has no state."""
+"""The math workload's own vocabulary; it has no state."""
 
 PAD = MathTokenizer.pad_id
-"""Padding token id."""
+"""What fills joined batches up: an id of every vocabulary, and never looked at, since lengths say where rows end."""
 
 SEED_STRIDE = 1_000_003
 """Distance between the problem streams of two run seeds (prime; only needs to exceed steps x prompts x rounds)."""
@@ -55,6 +56,7 @@ class Producer:
         self, job: JobSpec, engine: Rollouts, seed: int, forced: SampledLengths | None, recorder: Recorder
     ) -> None:
         self.job, self.engine, self.seed, self.forced, self.recorder = job, engine, seed, forced, recorder
+        self.vocabulary = vocabulary_of(job)
 
     def produce(self, step: int) -> Produced:
         """Return the rollouts of ``step``: the same step, seed and weights give the same rollouts."""
@@ -89,13 +91,13 @@ class Producer:
         algorithm = self.job.algorithm
         found = [self._problem(step, round_index, number) for number in range(algorithm.prompts_per_step)]
         problems, indices = [problem for problem, _ in found], [index for _, index in found]
-        return problems, prompt_batch([p.text for p in problems], indices, algorithm.group_size)
+        return problems, prompt_batch([p.text for p in problems], indices, algorithm.group_size, self.vocabulary)
 
     def group_prompts(self, place: int, tries: int) -> tuple[Problem, PromptBatch]:
         """Return one group's problem and rows: the synchronous step's at the same place, in its round ``tries``."""
         step, number = divmod(place, self.job.algorithm.prompts_per_step)
         problem, index = self._problem(step, tries, number)
-        return problem, prompt_batch([problem.text], [index], self.job.algorithm.group_size)
+        return problem, prompt_batch([problem.text], [index], self.job.algorithm.group_size, self.vocabulary)
 
     def forced_group(self, place: int) -> Tensor | None:
         """Return one group's forced lengths, if lengths are forced."""
@@ -124,7 +126,7 @@ class Producer:
             return torch.full((batch.prompts.num_rows,), constant)
         tokens, lengths = batch.completion_BT.tolist(), batch.lengths_B.tolist()
         group = batch.prompts.group_B.tolist()
-        texts = [TOKENIZER.decode(row[:n]) for row, n in zip(tokens, lengths, strict=True)]
+        texts = [self.vocabulary.decode(row[:n]) for row, n in zip(tokens, lengths, strict=True)]
         return torch.tensor([reward(text, problems[g].answer) for text, g in zip(texts, group, strict=True)])
 
     def _select(self, rounds: list[tuple[RolloutBatch, Tensor, RolloutTrace, Tensor]]) -> Produced:
@@ -145,13 +147,15 @@ class Producer:
 
 def rollout_engine(job: JobSpec, knobs: EngineKnobs, shared: Transformer | None = None) -> RolloutEngine:
     """Return this project's engine for the job's model and vocabulary; ``shared`` is the trainer's model (alias)."""
+    vocabulary = vocabulary_of(job)
     return RolloutEngine(
         job.model,
         knobs,
-        vocab_size=TOKENIZER.vocab_size,
-        pad_id=PAD,
-        eos_id=MathTokenizer.eos_id,
+        vocab_size=vocabulary.size,
+        pad_id=vocabulary.pad_id,
+        eos_id=vocabulary.eos_id,
         shared=shared,
+        context_len=vocabulary.context_len,
     )
 
 
@@ -160,11 +164,13 @@ def _mixed(raw_reward_B: Tensor, group_size: int) -> Tensor:
     return mixed_groups(raw_reward_B, group_size=group_size)[::group_size]
 
 
-def prompt_batch(texts: Sequence[str], indices: Sequence[int], group_size: int) -> PromptBatch:
-    """Return one row per rollout: every prompt repeated ``group_size`` times, rows of a group adjacent."""
-    ids = [TOKENIZER.encode_prompt(text) for text in texts]
+def prompt_batch(
+    texts: Sequence[str], indices: Sequence[int], group_size: int, vocabulary: Vocabulary = MATH
+) -> PromptBatch:
+    """Return one row per rollout: every problem repeated ``group_size`` times, rows of a group adjacent."""
+    ids = [vocabulary.encode_prompt(text) for text in texts]
     width = max(map(len, ids))
-    tokens_PW = torch.tensor([row + [PAD] * (width - len(row)) for row in ids])
+    tokens_PW = torch.tensor([row + [vocabulary.pad_id] * (width - len(row)) for row in ids])
     return PromptBatch(
         tokens_BP=tokens_PW.repeat_interleave(group_size, dim=0),
         lengths_B=torch.tensor([len(row) for row in ids]).repeat_interleave(group_size),

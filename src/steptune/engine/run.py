@@ -10,8 +10,7 @@ from steptune.core.profile import SampledLengths
 from steptune.core.trial import EvalResult, Observation
 from steptune.engine.evaluate import evaluate
 from steptune.engine.loop import Loop, LoopSpec
-from steptune.engine.model import build_model
-from steptune.engine.produce import TOKENIZER
+from steptune.engine.new_model import new_model
 
 if TYPE_CHECKING:
     from steptune.engine.serve import RunFile
@@ -23,7 +22,6 @@ class Run:
 
     def __init__(self, run: "RunFile", folder: Path) -> None:
         self.job = run.job
-        model = build_model(run.job.model, TOKENIZER.vocab_size, run.job.sft.seed)
         spec = LoopSpec(
             job=run.job,
             knobs=run.knobs,
@@ -34,7 +32,7 @@ class Run:
             checkpoint_every=run.checkpoint_every,
         )
         start = torch.load(run.start_path, weights_only=True)
-        self.loop = Loop(spec, model, start)
+        self.loop = Loop(spec, new_model(run.job), start)
         self.problems = self.loop.resume() if run.resume else ()
         """What was wrong with checkpoints newer than the one the run goes on from."""
 

@@ -20,8 +20,9 @@ from steptune.core.errors import HealthError, explain
 from steptune.core.job import JobSpec
 from steptune.core.records import canonical_json
 from steptune.engine.demonstrations import demonstrated_problems, demonstration_inputs
-from steptune.engine.model import Transformer, build_model
-from steptune.envs.math.tokenizer import MathTokenizer
+from steptune.engine.model import Transformer
+from steptune.engine.new_model import new_model, shapes_of
+from steptune.envs.vocabulary import vocabulary_of
 
 Progress = Callable[[int, int, float], None]
 """Called after every step with (steps done, steps in all, smoothed loss in nats per token)."""
@@ -46,6 +47,7 @@ SOURCES = (
     "engine/demonstrations.py",
     "engine/context.py",
     "engine/model.py",
+    "engine/new_model.py",
     "engine/models/*.py",
     "engine/moe.py",
     "engine/moe_dispatch.py",
@@ -54,6 +56,7 @@ SOURCES = (
     "engine/recur.py",
     "engine/micro_batch.py",
     "engine/plan.py",
+    "envs/*.py",
     "envs/math/*.py",
 )
 """Files whose text decides the result."""
@@ -90,7 +93,7 @@ def sft_key(job: JobSpec) -> str:
     for part in (
         canonical_json(job.model),
         canonical_json(job.sft),
-        f"{workload.kind} {workload.seed} {workload.levels}",
+        f"{workload.kind} {workload.seed} {workload.levels} {workload.prompt}",
     ):
         digest.update(part.encode() + b"\0")
     digest.update(torch.__version__.encode())
@@ -110,8 +113,7 @@ def find_damage(path: Path, job: JobSpec) -> str | None:
         state: State = torch.load(path, weights_only=True)
     except (OSError, zipfile.BadZipFile, RuntimeError, EOFError, KeyError) as error:
         return str(error)
-    expected = _fresh_model(job).state_dict()
-    if {name: tensor.shape for name, tensor in state.items()} != {name: t.shape for name, t in expected.items()}:
+    if {name: tensor.shape for name, tensor in state.items()} != shapes_of(job):
         return "names or shapes of another model"
     return None if all(bool(tensor.isfinite().all()) for tensor in state.values()) else "NaN or infinite weights"
 
@@ -119,10 +121,13 @@ def find_damage(path: Path, job: JobSpec) -> str | None:
 def sft_train(job: JobSpec, progress: Progress | None = None) -> State:
     """Return the weights after `sft.num_steps` steps of AdamW on demonstrations, loss on completion tokens only.
 
+    They begin fresh, or with the weights of the job's model folder; no step leaves those as they are.
+
     Raises:
         HealthError: the loss became NaN.
+        ModelError: the model folder has gone or changed.
     """
-    model, num_steps = _fresh_model(job), job.sft.num_steps
+    model, num_steps = _first_model(job), job.sft.num_steps
     optimizer = torch.optim.AdamW(model.parameters(), lr=job.sft.lr, betas=BETAS, weight_decay=0.0, fused=True)
     for step in range(num_steps):
         for group in optimizer.param_groups:
@@ -147,7 +152,7 @@ def lr_frac(step: int, num_steps: int) -> float:
 
 
 def _step(model: Transformer, optimizer: torch.optim.Optimizer, job: JobSpec, step: int) -> float:
-    inputs = demonstration_inputs(demonstrated_problems(job, step))
+    inputs = demonstration_inputs(demonstrated_problems(job, step), vocabulary_of(job))
     hidden_ND = model.hidden(inputs.tokens_N, inputs.positions_N, inputs.context)
     logits_CV = model.logits(hidden_ND[inputs.predict_C])
     loss = F.cross_entropy(logits_CV, inputs.target_C, label_smoothing=job.sft.label_smoothing)
@@ -158,5 +163,10 @@ def _step(model: Transformer, optimizer: torch.optim.Optimizer, job: JobSpec, st
     return float(loss.detach())
 
 
-def _fresh_model(job: JobSpec) -> Transformer:
-    return build_model(job.model, MathTokenizer().vocab_size, job.sft.seed)
+def _first_model(job: JobSpec) -> Transformer:
+    model = new_model(job)
+    if job.model.pretrained is not None:
+        from steptune.engine.hf.find import load_found  # needs `safetensors`, which other jobs do not
+
+        model.load_state_dict(load_found(job.model))
+    return model

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from steptune.core.job import AlgorithmSpec, Correction, JobSpec
+from steptune.core.job import PROBLEM, AlgorithmSpec, Correction, JobSpec
 from steptune.core.model import DecoderModel, ExpertFields, ModelSpec
 from steptune.store.job_mistakes import Mistake
 
@@ -14,9 +14,35 @@ EXPERT_ALIGNMENT = 8
 """Elements: torch's grouped products take rows of whole 16 bytes, 8 numbers in bf16 (torch 2.13)."""
 
 
-def impossible(job: JobSpec) -> list[Mistake]:
-    """Return every combination in ``job`` that cannot run."""
-    return [*_name(job.name), *_model(job.model), *_algorithm(job.algorithm), *_correction(job.algorithm.correction)]
+def impossible(job: JobSpec, *, has_folder: bool = False) -> list[Mistake]:
+    """Return every combination in ``job`` that cannot run; ``has_folder``: its model is still to come from one."""
+    return [
+        *_name(job.name),
+        *_model(job.model),
+        *_prompt(job.workload.prompt, is_text=has_folder or job.model.pretrained is not None),
+        *_algorithm(job.algorithm),
+        *_correction(job.algorithm.correction),
+    ]
+
+
+def _prompt(prompt: str, *, is_text: bool) -> Iterator[Mistake]:
+    if prompt.count(PROBLEM) != 1:
+        yield Mistake.of(
+            "workload.prompt",
+            what="{key} in {where} must hold the problem once",
+            got=repr(prompt),
+            allowed=f"text with one `{PROBLEM}` in it",
+            hint=f'the default is "{PROBLEM}"',
+        )
+    elif prompt != PROBLEM and not is_text:
+        yield Mistake.of(
+            "workload.prompt",
+            "model",
+            what="{key} in {where} is text that the engine's own vocabulary has no tokens for",
+            got=repr(prompt),
+            allowed=f'"{PROBLEM}", unless the model is a folder with a tokenizer',
+            hint='leave it out, or use `[model] kind = "hf"`',
+        )
 
 
 def _name(name: str) -> Iterator[Mistake]:

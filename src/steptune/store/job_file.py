@@ -2,22 +2,25 @@
 
 ::
 
-    TOML text -> overrides (`--set`) -> algorithm defaults -> types and ranges -> impossible combinations
+    TOML -> overrides (`--set`) -> algorithm defaults -> types and ranges -> combinations -> model folder
 
 Surprise: TOML has no null, so a pinned knob is switched off by the text ``"off"``.
 """
 
 import json
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from steptune.core.errors import JobError, explain
 from steptune.core.job import AlgorithmSpec, JobSpec
+from steptune.core.model import ModelSpec
+from steptune.core.pretrained import HfModel
 from steptune.store.job_checks import impossible
 from steptune.store.job_mistakes import Mistake, not_json, sentences
+from steptune.store.named_model import named_model
 from steptune.store.overrides import Table, apply_override
 
 OFF = "off"
@@ -33,26 +36,38 @@ DAPO_OVERLONG_FRAC = 0.2
 """Soft punishment zone / length limit: 4096 of 20480 tokens in DAPO section 4.1."""
 
 
-def load_job(path: Path, overrides: Sequence[str] = ()) -> JobSpec:
+FindModel = Callable[[HfModel], ModelSpec]
+"""Looks at a model folder and returns its shape, weights and vocabulary told."""
+
+
+def load_job(path: Path, overrides: Sequence[str] = (), *, find_model: FindModel | None = None) -> JobSpec:
     """Read the job at ``path`` with ``a.b=value`` overrides applied on top, in order.
 
-    Values of overrides are TOML; a bare word is taken as text.
+    Values of overrides are TOML; a bare word is taken as text. ``find_model`` is asked for the model of a job that
+    names a folder, once the rest of the job is known to be sound.
 
     Raises:
         JobError: the file cannot be read, or the job asks for something that cannot be. One message lists
             every mistake found.
+        ModelError: the folder cannot be used.
     """
     raw = _read_toml(path)
     overridden = {apply_override(raw, text) for text in overrides}
     _fill_defaults_of_kind(raw)
     _spell_off(raw)
-    job, mistakes = _resolve(raw)
-    if job is None or mistakes:
-        raise JobError(_report(mistakes, path, overridden))
-    return job
+    wanted, wrong = named_model(raw, path.parent)
+    if wanted is not None or wrong:
+        raw = {key: value for key, value in raw.items() if key != "model"}
+    job, mistakes = _resolve(raw, has_folder=wanted is not None)
+    if job is None or mistakes or wrong:
+        raise JobError(_report([*wrong, *mistakes], path, overridden))
+    if wanted is None:
+        return job
+    assert find_model is not None, "a command that reads jobs can find their models"
+    return job.model_copy(update={"model": find_model(wanted)})
 
 
-def _resolve(raw: Table) -> tuple[JobSpec | None, list[Mistake]]:
+def _resolve(raw: Table, *, has_folder: bool) -> tuple[JobSpec | None, list[Mistake]]:
     """Return the job and what is wrong; combinations are checked around the keys that are wrong by themselves."""
     mistakes = not_json(raw)
     job = None
@@ -66,7 +81,7 @@ def _resolve(raw: Table) -> tuple[JobSpec | None, list[Mistake]]:
         except ValidationError:
             return None, mistakes
     wrong = {".".join(map(str, m.loc)) for m in mistakes}
-    return job, [*mistakes, *(m for m in impossible(job) if not wrong & set(m.keys))]
+    return job, [*mistakes, *(m for m in impossible(job, has_folder=has_folder) if not wrong & set(m.keys))]
 
 
 def _validated(raw: Table) -> JobSpec:

@@ -18,17 +18,20 @@ from steptune.adapters.embedded.orphans import run_mark, stop_marked
 from steptune.adapters.embedded.render import render_job
 from steptune.adapters.embedded.session import EngineSession, session_environment
 from steptune.adapters.embedded.work import WorkCounter
-from steptune.core.errors import JobError, TrialError, explain
+from steptune.core.errors import JobError, StepTuneError, TrialError, explain, named_error
 from steptune.core.framework import LaunchSpec, Lever, ParityInput, ParityOutput
 from steptune.core.job import JobSpec
 from steptune.core.knob import KnobSpec, KnobValue, Settings
+from steptune.core.model import ModelSpec
+from steptune.core.pretrained import HfModel
 from steptune.core.profile import CostCurve, Lengths, SampledLengths
 from steptune.core.work import PlannedWork
 from steptune.engine.knobs import EngineKnobs
-from steptune.engine.orders import OfflineOrder, ProbeOrder, ReplayOrder, StartOrder
+from steptune.engine.offline import USER_ERROR
+from steptune.engine.orders import FindOrder, OfflineOrder, ProbeOrder, ReplayOrder, StartOrder
 from steptune.engine.serve import RunFile
 from steptune.envs.math.problems import train_problem
-from steptune.envs.math.tokenizer import MathTokenizer
+from steptune.envs.vocabulary import vocabulary_of
 
 PROMPTS_LOOKED_AT = 2000
 """Training problems whose longest prompt fixes the padded micro-batch of the baselines."""
@@ -36,7 +39,11 @@ PROMPTS_LOOKED_AT = 2000
 OFFLINE_TIMEOUT_S = 600.0
 """Seconds for SFT, a probe or a replay; SFT takes 30 to 60 here."""
 
+MODELS = "models"
+"""Folder of converted models in the cache."""
+
 COSTS: TypeAdapter[tuple[CostCurve, ...]] = TypeAdapter(tuple[CostCurve, ...])
+MODEL: TypeAdapter[ModelSpec] = TypeAdapter(ModelSpec)
 OUTPUTS: TypeAdapter[list[ParityOutput]] = TypeAdapter(list[ParityOutput])
 
 
@@ -149,6 +156,21 @@ class EmbeddedFramework:
         """Train the SFT start, if this machine has not got it; see `core.framework.Prepares`."""
         self.start(job)
 
+    def find_model(self, wanted: HfModel) -> ModelSpec:
+        """Look at the folder or package that a job names, in a process of its own.
+
+        Raises:
+            ModelError: it cannot be used; see `engine.hf.find`.
+        """
+        self.say("model: reading the folder, or converting the package's weights once (about half a minute)")
+        self.cache_dir.mkdir(parents=True, exist_ok=True)
+        out = self.cache_dir / f"model-{os.getpid()}.json"
+        order = FindOrder(model=wanted, cache_dir=str(self.cache_dir / MODELS), out_path=str(out))
+        self._offline(order, self.cache_dir)
+        found = MODEL.validate_json(out.read_bytes())
+        out.unlink()
+        return found
+
     def start(self, job: JobSpec) -> str:
         """Return the file with the SFT start, training it first if this machine has not got it."""
         key = job.model_dump_json()
@@ -173,15 +195,23 @@ class EmbeddedFramework:
             check=False,
         )
         if result.returncode != 0:
-            last = result.stdout.strip().splitlines()[-1:] or ["no output"]
-            raise TrialError(f"{order.order} failed with exit code {result.returncode}: {last[0]}")
+            raise _failure(order.order, result.returncode, result.stdout)
+
+
+def _failure(order: str, exit_code: int, output: str) -> StepTuneError:
+    """Return the error that the process of an order died of: its own, where that is one of ours."""
+    last = (output.strip().splitlines() or ["no output"])[-1]
+    kind, colon, sentence = last.partition(": ")
+    if exit_code == USER_ERROR and colon:
+        return named_error(kind)(sentence)
+    return TrialError(f"{order} failed with exit code {exit_code}: {last}")
 
 
 def longest_prompt(job: JobSpec) -> int:
     """Return the longest prompt, in tokens, of the first problems of the training stream."""
-    tokenizer, workload = MathTokenizer(), job.workload
+    vocabulary, workload = vocabulary_of(job), job.workload
     problems = (train_problem(workload.seed, i, workload.levels) for i in range(PROMPTS_LOOKED_AT))
-    return max(len(tokenizer.encode_prompt(problem.text)) for problem in problems)
+    return max(len(vocabulary.encode_prompt(problem.text)) for problem in problems)
 
 
 def _knobs(settings: Settings) -> EngineKnobs:

@@ -55,6 +55,19 @@ Files = dict[str, Stored]
 """Every tensor of a folder by the name it has in a text model."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Checked:
+    """A folder whose tensors are those of its configuration."""
+
+    spec: ModelSpec
+    num_rows: int
+    """Rows of the embedding."""
+    context_len: int | None
+    """`max_position_embeddings`, if it says."""
+    files: Files
+    recipes: list[Recipe]
+
+
 def load_model(folder: Path, dtype: torch.dtype = torch.float32) -> tuple[ModelSpec, dict[str, Tensor]]:
     """Return the spec and the weights for `Transformer(spec, len(state["embed.weight"])).load_state_dict`.
 
@@ -64,18 +77,29 @@ def load_model(folder: Path, dtype: torch.dtype = torch.float32) -> tuple[ModelS
         ModelError: a file is missing or damaged; an architecture or setting the engine does not have; a tensor
             that is missing, left over or of another shape.
     """
+    with ExitStack() as stack:
+        checked = check_model(folder, stack)
+        return checked.spec, {r.ours: _assembled(r, checked.files).to(dtype) for r in checked.recipes}
+
+
+def check_model(folder: Path, stack: ExitStack) -> Checked:
+    """Return the folder's model with every tensor accounted for, none of them read; ``stack`` closes its files.
+
+    Raises:
+        ModelError: as `load_model`.
+    """
     config = without_vision(_read_json(folder / CONFIG))
     spec = spec_of_config(config)
-    vocab_size = config.get("vocab_size")
+    vocab_size, context_len = config.get("vocab_size"), config.get("max_position_embeddings")
     if not isinstance(vocab_size, int):
         raise _refused("`vocab_size` in `config.json`", vocab_size, "a whole number", "take the model's own file")
-    with ExitStack() as stack:
-        files = _open(folder, stack)
-        if isinstance(spec, HybridFields):
-            files = _text_part(folder, files)
-        found = recipes(spec, vocab_size, stacked_experts=any(name.endswith(STACKED_EXPERTS) for name in files))
-        _check(files, dict(part for recipe in found for part in recipe.files()), is_tied=spec.tie_embeddings)
-        return spec, {recipe.ours: _assembled(recipe, files).to(dtype) for recipe in found}
+    files = _open(folder, stack)
+    if isinstance(spec, HybridFields):
+        files = _text_part(folder, files)
+    found = recipes(spec, vocab_size, stacked_experts=any(name.endswith(STACKED_EXPERTS) for name in files))
+    _check(files, dict(part for recipe in found for part in recipe.files()), is_tied=spec.tie_embeddings)
+    known_len = context_len if isinstance(context_len, int) and context_len > 0 else None
+    return Checked(spec=spec, num_rows=vocab_size, context_len=known_len, files=files, recipes=found)
 
 
 def _assembled(recipe: Recipe, files: Files) -> Tensor:
@@ -97,18 +121,25 @@ def _text_part(folder: Path, files: Files) -> Files:
 
 def _open(folder: Path, stack: ExitStack) -> Files:
     """Return the open file of every tensor in the folder."""
-    if (folder / INDEX).exists():
-        weight_map = _read_json(folder / INDEX).get("weight_map")
-        if not isinstance(weight_map, dict):
-            raise _refused(f"`{folder / INDEX}`", "no weight_map", "a table of tensor names", "download it again")
-        names = sorted({str(name) for name in weight_map.values()})
-    else:
-        names = [WEIGHTS]
     files: Files = {}
-    for name in names:
-        handle = _open_one(folder / name, stack)
+    for path in weight_files(folder):
+        handle = _open_one(path, stack)
         files |= {key: Stored(file=handle, name=key) for key in handle.keys()}  # noqa: SIM118  it is no mapping
     return files
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """Return the files that hold the weights, in order of name.
+
+    Raises:
+        ModelError: the index is damaged.
+    """
+    if not (folder / INDEX).exists():
+        return [folder / WEIGHTS]
+    weight_map = _read_json(folder / INDEX).get("weight_map")
+    if not isinstance(weight_map, dict):
+        raise _refused(f"`{folder / INDEX}`", "no weight_map", "a table of tensor names", "download it again")
+    return [folder / name for name in sorted({str(name) for name in weight_map.values()})]
 
 
 def _open_one(path: Path, stack: ExitStack) -> Any:  # noqa: ANN401  safetensors ships no types

@@ -26,6 +26,10 @@ FOLDER = "smollm2-135m-instruct-q4_1"
 """Name of the converted folder in the cache."""
 
 
+SPECIAL_IDS = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 2}
+"""As in the published `config.json`."""
+
+
 def smollm2_folder(cache: Path) -> Path:
     """Return the Hugging Face folder of the model in ``cache``, converting it there first if need be.
 
@@ -38,7 +42,7 @@ def smollm2_folder(cache: Path) -> Path:
     source, partial = GgufFile(_shipped()), cache / f"{FOLDER}.{os.getpid()}.tmp"
     try:
         write_tokenizer(partial, source)
-        save_model(partial, *llama_of(source), token_ids={"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 2})
+        save_model(partial, *llama_of(source), token_ids=SPECIAL_IDS | {"max_position_embeddings": _context(source)})
         with suppress(OSError):  # another process was quicker, and its result is the same
             os.replace(partial, folder)
     finally:
@@ -92,6 +96,15 @@ def _spec(source: GgufFile) -> DenseModel:
         "norm_eps": float(f"{meta['llama.attention.layer_norm_rms_epsilon']:.7g}"),
     }
     return DenseModel.model_validate(fields)
+
+
+def _context(source: GgufFile) -> int:
+    found = source.metadata.get("llama.context_length")
+    if not isinstance(found, int):
+        raise ModelError(
+            explain(f"`{source.path}` says no context length", got=found, allowed="a number", hint="install it again")
+        )
+    return found
 
 
 def _state(source: GgufFile, spec: DenseModel) -> dict[str, Tensor]:

@@ -24,13 +24,14 @@ from steptune.engine.events import Clock, Recorder
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.model import Transformer
 from steptune.engine.plan import plan_batch
-from steptune.engine.produce import PAD, Produced
+from steptune.engine.produce import Produced
 from steptune.engine.scoring import score
 from steptune.engine.trainer import Trainer
 from steptune.engine.types import RolloutBatch
 from steptune.engine.virtual.ranks import spread
 from steptune.engine.virtual.replica_pool import ReplicaPool
 from steptune.engine.virtual.spec import ClusterSpec, slowdown_of
+from steptune.envs.vocabulary import vocabulary_of
 
 PARTS = ("train/plan", "train/forward", "train/backward", "train/optimizer")
 """Spans of an update."""
@@ -81,7 +82,7 @@ class ExecutedCluster:
         self.spec, self.knobs, self.model, self.clock = spec, knobs, model, clock
         self.algorithm = job.algorithm
         self.pool = ReplicaPool(spec, job, knobs, seed=seed, forced=forced, clock=clock)
-        self.trainer = Trainer(model, job.algorithm, knobs, PAD)
+        self.trainer = Trainer(model, job.algorithm, knobs, vocabulary_of(job).pad_id)
         self.version = self.step_index = 0
         self.ahead = self.pool.rollout(model, 0, 0) if spec.schedule == "one_step_off" else None
 

@@ -14,13 +14,14 @@ from steptune.core.job import JobSpec
 from steptune.core.profile import CostCurve
 from steptune.engine.events import Clock, Recorder
 from steptune.engine.knobs import EngineKnobs
-from steptune.engine.model import build_model
+from steptune.engine.new_model import new_model
 from steptune.engine.probe import probe_trainer
-from steptune.engine.produce import TOKENIZER, prompt_batch, rollout_engine
+from steptune.engine.produce import prompt_batch, rollout_engine
 from steptune.engine.rollout import RolloutEngine
 from steptune.engine.threads import torch_threads
 from steptune.engine.virtual.costs import MeasuredCosts
 from steptune.envs.math.problems import train_problem
+from steptune.envs.vocabulary import vocabulary_of
 
 ROW_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128)
 """Decode batches measured; beyond the last the line goes on."""
@@ -41,7 +42,7 @@ def measure_costs(
     """Return the prices of the job's model under ``knobs``, on one thread, packed layout."""
     with torch_threads(1):
         engine = rollout_engine(job, knobs.model_copy(update={"share_prefill": False, "compact_finished": True}))
-        engine.load(build_model(job.model, TOKENIZER.vocab_size, job.sft.seed).state_dict(), 0)
+        engine.load(new_model(job).state_dict(), 0)
         decode, prefill = list[tuple[float, float]](), list[tuple[float, float]]()
         for num_rows in row_counts:
             decode_s, tokens, prefill_s = _generate(engine, job, num_rows, clock)
@@ -59,14 +60,14 @@ def measure_costs(
 
 def weight_bytes(job: JobSpec) -> int:
     """Return the bytes of one weight version in float32."""
-    model = build_model(job.model, TOKENIZER.vocab_size, job.sft.seed)
+    model = new_model(job)
     return sum(p.numel() * p.element_size() for p in model.parameters())
 
 
 def _generate(engine: RolloutEngine, job: JobSpec, num_rows: int, clock: Clock) -> tuple[float, int, float]:
     """Return seconds per decode iteration, prompt positions, and seconds of their prefill."""
     texts = [train_problem(job.workload.seed, i, job.workload.levels).text for i in range(num_rows)]
-    prompts = prompt_batch(texts, range(num_rows), group_size=1)
+    prompts = prompt_batch(texts, range(num_rows), 1, vocabulary_of(job))
     length = min(FORCED_LENGTH, job.algorithm.max_completion_len)
     traces = [
         engine.generate(

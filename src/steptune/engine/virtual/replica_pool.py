@@ -19,7 +19,6 @@ from steptune.engine.knobs import EngineKnobs
 from steptune.engine.model import Transformer
 from steptune.engine.produce import (
     SEED_STRIDE,
-    TOKENIZER,
     Produced,
     join_batches,
     prompt_batch,
@@ -32,6 +31,7 @@ from steptune.engine.virtual.spec import ClusterSpec, slowdown_of
 from steptune.engine.virtual.work import Group, GroupWork, RowWork
 from steptune.envs.math.problems import Problem, train_problem
 from steptune.envs.math.verify import reward
+from steptune.envs.vocabulary import vocabulary_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,7 +85,9 @@ class ReplicaPool:
         first = step * algorithm.max_sampling_rounds * algorithm.prompts_per_step
         indices = [self.seed * SEED_STRIDE + first + i for i in range(algorithm.prompts_per_step)]
         problems = [train_problem(workload.seed, index, workload.levels) for index in indices]
-        return problems, prompt_batch([p.text for p in problems], indices, algorithm.group_size)
+        return problems, prompt_batch(
+            [p.text for p in problems], indices, algorithm.group_size, vocabulary_of(self.job)
+        )
 
     def _shares(self, step: int) -> list[list[int]]:
         """Return the groups of each replica; nobody is ahead of another at a step's start."""
@@ -115,7 +117,7 @@ class ReplicaPool:
 
     def _verified(self, batch: RolloutBatch, problems: Sequence[Problem], traces: tuple[RolloutTrace, ...]) -> Produced:
         tokens, lengths, groups = batch.completion_BT.tolist(), batch.lengths_B.tolist(), batch.prompts.group_B.tolist()
-        texts = [TOKENIZER.decode(row[:n]) for row, n in zip(tokens, lengths, strict=True)]
+        texts = [vocabulary_of(self.job).decode(row[:n]) for row, n in zip(tokens, lengths, strict=True)]
         raw_B = torch.tensor([reward(text, problems[g].answer) for text, g in zip(texts, groups, strict=True)])
         mixed_B = mixed_groups(raw_B, group_size=self.job.algorithm.group_size)
         return Produced(batch=batch, raw_reward_B=raw_B, traces=traces, mixed_groups_frac=float(mixed_B.float().mean()))
