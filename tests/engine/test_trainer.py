@@ -201,7 +201,7 @@ def test_a_gradient_that_is_not_finite_is_refused_and_leaves_the_weights(broken:
     train(trainer)
     before, moments = flat_params(trainer.model), trainer.state()["optimizer"]["state"]
     batch.advantage_B[3] = broken
-    with pytest.raises(TrialError, match="not finite"):
+    with pytest.raises(TrialError, match=r"not finite.* the loss was -?(nan|inf) already: look for NaN in rewards"):
         train(trainer, batch)
     assert torch.equal(flat_params(trainer.model), before)
     assert torch.equal(trainer.state()["optimizer"]["state"][0]["exp_avg"], moments[0]["exp_avg"])
@@ -214,6 +214,18 @@ def test_weights_that_are_not_finite_are_told_from_a_batch_that_is_not() -> None
         trainer.model.norm.weight[3] = torch.nan
     with pytest.raises(TrialError, match=r"the weights were not finite before it, `norm\.weight` among 1"):
         train(trainer)
+
+
+def test_one_broken_gradient_is_named_though_the_loss_was_finite() -> None:
+    trainer = small_trainer()
+    before = flat_params(trainer.model)
+    weight = dict(trainer.model.named_parameters())["blocks.1.ffn.down.weight"]
+    hook = weight.register_hook(lambda gradient: gradient * torch.inf)
+    with pytest.raises(TrialError, match=r"`blocks\.1\.ffn\.down\.weight` is the first of 1 tensors, though the loss"):
+        train(trainer)
+    hook.remove()
+    assert torch.equal(flat_params(trainer.model), before)
+    train(trainer)
 
 
 def test_a_correction_does_not_hide_logprobs_that_are_not_finite() -> None:

@@ -76,7 +76,9 @@ class Loop:
         self.state = LoopState(
             spec=spec,
             model=model,
-            trainer=Trainer(model, spec.job.algorithm, spec.knobs, vocabulary_of(spec.job).pad_id, reference, folder=spec.folder),
+            trainer=Trainer(
+                model, spec.job.algorithm, spec.knobs, vocabulary_of(spec.job).pad_id, reference, folder=spec.folder
+            ),
             recorder=Recorder(
                 rank=0 if spec.knobs.train_ranks > 1 else None, file=open_events(spec.folder / "events.jsonl")
             ),

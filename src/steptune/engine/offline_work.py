@@ -1,5 +1,6 @@
 """Carries out the orders of `offline`. Needs torch."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -7,9 +8,10 @@ from pydantic import TypeAdapter
 
 from steptune.core.errors import ModelError, explain
 from steptune.core.framework import ParityOutput
+from steptune.core.knob import KnobValue
 from steptune.core.profile import CostCurve
 from steptune.engine.knob_checks import asks_for_ranks
-from steptune.engine.knobs import EngineKnobs
+from steptune.engine.knobs import DType, EngineKnobs
 from steptune.engine.orders import FindOrder, OfflineOrder, ProbeOrder, ReplayOrder, StartOrder
 from steptune.engine.parity import param_distance, replay
 from steptune.engine.probe import probe_trainer
@@ -50,16 +52,23 @@ def _found(order: FindOrder) -> str:
 
 
 def probe(order: ProbeOrder) -> list[CostCurve]:
-    """Measure every primitive under every setting that changes its cost."""
-    threads = range(1, order.job.devices.num_cores + 1)
+    """Measure every primitive under every setting that changes its cost, but for those that the owner has pinned."""
+    threads, pin = range(1, order.job.devices.num_cores + 1), order.job.knobs.pin
     folder = Path(order.out_path).parent
     ranked = probe_ranks(order.job, folder, ("fp32", "bf16")) if asks_for_ranks(order.job) else []
     return [
-        *probe_rollout(order.job, threads, ("fp32", "bf16")),
-        *probe_trainer(order.job, threads, ("fp32", "bf16")),
+        *probe_rollout(order.job, *_options(pin, "rollout", threads)),
+        *probe_trainer(order.job, *_options(pin, "train", threads)),
         *probe_handover(order.job),
         *ranked,
     ]
+
+
+def _options(pin: dict[str, KnobValue], side: str, threads: Sequence[int]) -> tuple[list[int], list[DType]]:
+    """Return the numbers of threads and the number formats that a side may run under."""
+    pinned, formats = pin.get(f"{side}_threads"), list[DType](("fp32", "bf16"))
+    dtypes = [name for name in formats if pin.get(f"{side}_dtype", name) == name]
+    return [n for n in threads if n == pinned] or list(threads), dtypes
 
 
 def replay_all(order: ReplayOrder) -> list[ParityOutput]:

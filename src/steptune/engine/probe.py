@@ -2,9 +2,10 @@
 
 Each measurement is a real `Trainer` call on one micro-batch, so nothing is timed that a step does not do.
 Rounds go over all settings and sizes in turn: a slow moment of the machine is spread over every curve instead
-of bending one. The surprise: repetitions are bought with a time budget, cheapest first. Cost is close to a
-straight line in positions (1 thread, 1 M parameters, fp32: 88 to 92 us per position from 400 to 8,000), so a
-curve that gets only its two small sizes still extrapolates, with less certainty.
+of bending one. All settings share one model and its optimizer: a pretrained one fits into memory once, not 24 times.
+The surprise: repetitions are bought with a time budget, cheapest first. Cost is close to a straight line in
+positions (1 thread, 1 M parameters, fp32: 88 to 92 us per position from 400 to 8,000), so a curve that gets only
+its two small sizes still extrapolates, with less certainty.
 """
 
 import itertools
@@ -20,14 +21,14 @@ from steptune.core.phase import Phase
 from steptune.core.profile import CostCurve, CurvePoint
 from steptune.engine.events import Clock, Recorder
 from steptune.engine.knobs import DType, EngineKnobs
-from steptune.engine.model import build_model
+from steptune.engine.new_model import new_model
 from steptune.engine.plan import Layout, plan_batch
 from steptune.engine.plan_shared import can_share_prompts
 from steptune.engine.probe_batch import Picked, Row, batch_of, pick_rows, typical_rows
 from steptune.engine.threads import torch_threads
 from steptune.engine.trainer import Trainer
 from steptune.engine.types import ScoredBatch
-from steptune.envs.math.tokenizer import MathTokenizer
+from steptune.envs.vocabulary import vocabulary_of
 
 PROBE_BUDGET_S = 27.0
 """Wall seconds of a whole trainer probe of three layouts, 9 each. With 4 each the slowest curves rested on one or two
@@ -67,12 +68,14 @@ class _Subject:
 
     knobs: EngineKnobs
     trainer: Trainer
+    """That of all subjects."""
     batches: list[ScoredBatch]
     num_positions: list[int]
     samples: list[list[_Sample]] = field(default_factory=lambda: [[] for _ in SIZES])
 
     def measure(self, rank: int, clock: Clock) -> _Sample:
         """Train one micro-batch and return its times."""
+        self.trainer.configure(self.knobs)
         recorder, start_s = Recorder(clock=clock), clock()
         with torch_threads(self.knobs.train_threads):
             prepared = self.trainer.prepare(self.batches[rank], recorder)
@@ -111,17 +114,19 @@ def probe_trainer(
     """
     stop_s, rows = clock() + budget_s, typical_rows(job)
     layouts: list[Layout] = [name for name in LAYOUTS if name != "shared_prefix" or can_share_prompts(job.model)]
+    trainer = _trainer(job)
     subjects = [
-        _subject(job, rows, threads, dtype, recompute, layout)
+        _subject(job, trainer, rows, threads, dtype, recompute, layout)
         for threads, dtype, recompute, layout in itertools.product(
             thread_options, dtype_options, (False, True), layouts
         )
     ]
     for subject in subjects:
         subject.measure(0, clock)  # not kept: the first call of a setting pays for thread and kernel start
-    subjects[0].measure(len(SIZES) - 1, clock)  # not kept: the first large call pays for the allocator's growth
+    num_sizes = sizes_needed(sum(rows[-1]) * job.algorithm.rollouts_per_step)
+    subjects[0].measure(num_sizes - 1, clock)  # not kept: the first large call pays for the allocator's growth
     for rep in range(MAX_REPS):
-        for rank in range(len(SIZES)):
+        for rank in range(num_sizes):
             for subject in sorted(subjects, key=lambda s: s.predicted_s(rank)):
                 is_owed = rep == 0 and rank < NUM_OWED_SIZES
                 if is_owed or clock() + subject.predicted_s(rank) <= stop_s:
@@ -137,8 +142,24 @@ def probe_trainer(
     ]
 
 
+def sizes_needed(step_positions: int) -> int:
+    """Return how many of `SIZES` are measured: up to the first that a whole step of the job fits in, at least two."""
+    return max(2, min(len(SIZES), 1 + sum(size < step_positions for size in SIZES)))
+
+
+def _trainer(job: JobSpec) -> Trainer:
+    algorithm = job.algorithm.model_copy(update={"num_updates": 1, "kl_coef": 0.0, "group_size": 2})
+    return Trainer(new_model(job), algorithm, EngineKnobs(), vocabulary_of(job).pad_id)
+
+
 def _subject(
-    job: JobSpec, rows: Sequence[Row], threads: int, dtype: DType, recompute: bool, layout: Layout
+    job: JobSpec,
+    trainer: Trainer,
+    rows: Sequence[Row],
+    threads: int,
+    dtype: DType,
+    recompute: bool,
+    layout: Layout,
 ) -> _Subject:
     knobs = EngineKnobs(
         train_threads=threads,
@@ -148,12 +169,11 @@ def _subject(
         micro_batch_tokens=UNLIMITED_TOKENS,
         logprob_batch_tokens=None if recompute else UNLIMITED_TOKENS,
     )
-    algorithm = job.algorithm.model_copy(update={"num_updates": 1, "kl_coef": 0.0, "group_size": 2})
-    vocab_size = MathTokenizer().vocab_size
+    vocab_size = vocabulary_of(job).size
     picked = [pick_rows(rows, layout, size, group_size=job.algorithm.group_size) for size in SIZES]
     return _Subject(
         knobs=knobs,
-        trainer=Trainer(build_model(job.model, vocab_size, seed=0), algorithm, knobs, MathTokenizer.pad_id),
+        trainer=trainer,
         batches=[batch_of(chosen, vocab_size) for chosen in picked],
         num_positions=[_num_positions(chosen, layout) for chosen in picked],
     )

@@ -20,7 +20,7 @@ from steptune.core.phase import Phase
 from steptune.core.profile import CostCurve, CurvePoint
 from steptune.engine.events import Clock, Recorder
 from steptune.engine.knobs import DType, EngineKnobs
-from steptune.engine.model import build_model
+from steptune.engine.new_model import new_model
 from steptune.engine.plan import Layout, plan_batch
 from steptune.engine.plan_shared import can_share_prompts
 from steptune.engine.probe import LAYOUTS, UNLIMITED_TOKENS
@@ -29,7 +29,7 @@ from steptune.engine.ranks.wire import StartRank, start_process
 from steptune.engine.threads import torch_threads
 from steptune.engine.trainer import Trainer
 from steptune.engine.types import ScoredBatch
-from steptune.envs.math.tokenizer import MathTokenizer
+from steptune.envs.vocabulary import vocabulary_of
 
 NUM_RANKS = 2
 
@@ -75,9 +75,8 @@ def probe_ranks(
     threads = range(1, job.devices.num_cores // NUM_RANKS + 1)
     settings = list(_settings(job, threads, dtype_options))
     algorithm = job.algorithm.model_copy(update={"num_updates": 1, "kl_coef": 0.0, "group_size": 2})
-    tokenizer = MathTokenizer()
-    model = build_model(job.model, tokenizer.vocab_size, seed=0)
-    trainer = Trainer(model, algorithm, settings[0].knobs, tokenizer.pad_id, folder=folder, start_rank=start_rank)
+    model, pad_id = new_model(job), vocabulary_of(job).pad_id
+    trainer = Trainer(model, algorithm, settings[0].knobs, pad_id, folder=folder, start_rank=start_rank)
     with closing(trainer):
         for setting in settings:
             _measure(trainer, setting, 0, clock)  # not kept: the first call of a setting pays for its kernels' start
@@ -123,7 +122,7 @@ def _setting(job: JobSpec, knobs: EngineKnobs, rows: Sequence[Row]) -> _Setting:
             for rank in range(NUM_RANKS)
         ]
         positions.append(max(plan.padded_tokens for plan in plans))
-    batches = [batch_of(chosen, MathTokenizer().vocab_size) for chosen in picked]
+    batches = [batch_of(chosen, vocabulary_of(job).size) for chosen in picked]
     return _Setting(knobs=knobs, batches=batches, num_positions=positions)
 
 

@@ -16,6 +16,7 @@ Shape letters: B rows, T completion token.
 """
 
 import copy
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from typing import Any, final
 
 import torch
 from torch import Tensor
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from steptune.core.errors import TrialError, explain
 from steptune.core.job import AlgorithmSpec
@@ -201,7 +203,7 @@ class Trainer:
                 self._order(prepared, number, recorder)
             parts.append(self._accumulate(laid, number, recorder, cur_BT if number == 0 else None))
             with recorder.span(Role.TRAINER, "train/optimizer"):
-                grad_norms.append(self._step())
+                grad_norms.append(self._step(parts[-1].loss))
         plan, other = laid.plan, parts[0].other
         return TrainStats(
             loss=sum(part.loss for part in parts) / len(parts),
@@ -251,18 +253,23 @@ class Trainer:
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
 
-    def _step(self) -> float:
-        norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.algorithm.max_grad_norm))
-        if not torch.isfinite(torch.tensor(norm)):
+    def _step(self, loss: float) -> float:
+        """Clip and step; return the norm before clipping. ``loss`` is what the gradients are of, to say what broke."""
+        params = list(self.model.parameters())
+        norm_tensor = get_total_norm([p.grad for p in params if p.grad is not None])
+        norm = float(norm_tensor)
+        if not math.isfinite(norm):
+            hint = _what_is_not_finite(self.model, loss)  # before clipping spreads it to every gradient
             self.optimizer.zero_grad()
             raise TrialError(
                 explain(
                     "the gradient is not finite, so this update was not applied",
                     got=f"norm {norm}",
                     allowed="a finite norm",
-                    hint=_what_is_not_finite(self.model),
+                    hint=hint,
                 )
             )
+        clip_grads_with_norm_(params, self.algorithm.max_grad_norm, norm_tensor)
         self.optimizer.step()
         self.optimizer.zero_grad()
         return norm
@@ -281,9 +288,14 @@ def _check_finite(rollout: RolloutBatch) -> None:
         )
 
 
-def _what_is_not_finite(model: Transformer) -> str:
-    """Return where to look: at weights that were not finite before the update, or at what went into the loss."""
-    broken = [name for name, param in model.named_parameters() if not bool(param.isfinite().all())]
+def _what_is_not_finite(model: Transformer, loss: float) -> str:
+    """Return where to look: at weights that were not finite before the update, at the loss, or at one gradient."""
+    named = list(model.named_parameters())
+    broken = [name for name, param in named if not bool(param.isfinite().all())]
     if broken:
         return f"the weights were not finite before it, `{broken[0]}` among {len(broken)}; start from weights that are"
-    return "look for NaN in rewards or log-probs; lower `algorithm.lr` or train in fp32"
+    if not math.isfinite(loss):
+        return f"the loss was {loss} already: look for NaN in rewards or log-probs"
+    spoilt = [name for name, param in named if param.grad is not None and not bool(param.grad.isfinite().all())]
+    where = f"`{spoilt[0]}` is the first of {len(spoilt)} tensors" if spoilt else "only their sum of squares overflowed"
+    return f"{where}, though the loss was {loss:.3g}: lower `algorithm.lr` or train in fp32"

@@ -6,7 +6,7 @@ from steptune.core.job import JobSpec
 from steptune.engine.foreign.settings import VllmSettings, find_python
 from steptune.engine.foreign.vllm import VllmEngine
 from steptune.engine.knobs import EngineKnobs
-from steptune.engine.produce import PAD, TOKENIZER
+from steptune.envs.vocabulary import vocabulary_of
 
 PROMPT_ROOM = 256
 """Tokens kept for a prompt; the longest arithmetic problem has about 60."""
@@ -18,6 +18,7 @@ def vllm_engine(job: JobSpec, knobs: EngineKnobs, folder: Path) -> VllmEngine:
     Raises:
         JobError: there is no environment with vLLM, or its kernels cannot do the model's heads.
     """
+    vocabulary = vocabulary_of(job)
     settings = VllmSettings(
         python=find_python(),
         dtype=knobs.rollout_dtype,
@@ -29,9 +30,9 @@ def vllm_engine(job: JobSpec, knobs: EngineKnobs, folder: Path) -> VllmEngine:
     return VllmEngine(
         job.model,
         settings,
-        vocab_size=TOKENIZER.vocab_size,
-        pad_id=PAD,
-        eos_id=TOKENIZER.eos_id,
+        vocab_size=vocabulary.size,
+        pad_id=vocabulary.pad_id,
+        eos_id=vocabulary.eos_id,
         temperature=job.algorithm.temperature,
         folder=folder,
     )
