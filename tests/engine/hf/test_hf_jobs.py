@@ -96,6 +96,8 @@ def test_a_job_trains_from_the_folders_weights_and_saves_a_folder_like_it(tmp_pa
     assert [o.step for o in made] == [0, 1]
     # log-probs of the rollout are the trainer's at equal weights: same tokens, same softmax over padded rows
     assert all(o.mismatch is not None and o.mismatch.k3 < 1e-6 for o in made)
+    written = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert (written["bos_token_id"], written["eos_token_id"], written["pad_token_id"]) == (1, 2, 0)
     again = find_model(HfModel(folder=str(tmp_path / "out"), chat=chat), tmp_path)
     assert again.pretrained is not None
     assert job.model.pretrained is not None

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import save_file
@@ -19,11 +20,11 @@ from steptune.engine.hf.recipes import Recipe, recipes
 
 
 def save_model(
-    folder: Path, spec: ModelSpec, state: Mapping[str, Tensor], *, token_ids: Mapping[str, int] | None = None
+    folder: Path, spec: ModelSpec, state: Mapping[str, Tensor], *, token_ids: Mapping[str, Any] | None = None
 ) -> None:
     """Write ``state`` in the number format it has.
 
-    ``token_ids`` are `config.json`'s ``bos_token_id``, ``eos_token_id`` and ``pad_token_id``, where known.
+    ``token_ids`` are further settings of `config.json`, where known: ``eos_token_id`` and the like.
 
     Raises:
         ModelError: no architecture of transformers has this shape.
