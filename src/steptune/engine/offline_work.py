@@ -67,7 +67,7 @@ def probe(order: ProbeOrder) -> list[CostCurve]:
 def _options(pin: dict[str, KnobValue], side: str, threads: Sequence[int]) -> tuple[list[int], list[DType]]:
     """Return the numbers of threads and the number formats that a side may run under."""
     pinned, formats = pin.get(f"{side}_threads"), list[DType](("fp32", "bf16"))
-    dtypes = [name for name in formats if pin.get(f"{side}_dtype", name) == name]
+    dtypes: list[DType] = [name for name in formats if pin.get(f"{side}_dtype", name) == name]
     return [n for n in threads if n == pinned] or list(threads), dtypes
 
 
