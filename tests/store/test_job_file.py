@@ -69,7 +69,7 @@ def test_a_sentence_says_what_got_allowed_and_hint(scratch: Path) -> None:
         ("algorithm = 3", ["`algorithm`", "a table"]),
         ('baseline = "expart"', ["`baseline`", "default, best_practice, expert", "did you mean `expert`?"]),
         ('objective = "steptime"', ["`objective`", "did you mean `step_time`?"]),
-        ('[model]\nkind = "mo"', ["`model`", 'got "mo"', "allowed: dense, moe", "did you mean `moe`?"]),
+        ('[model]\nkind = "mo"', ["`model.kind`", 'got "mo"', "allowed: dense, moe", "did you mean `moe`?"]),
         ('[model]\nkind = "moe"\nd_ff = 8', ["unknown key `model.d_ff`", "d_expert"]),
         ('[model]\nkind = "moe"\ntop_k = 9', ["`model.top_k`", "9 of 8 experts", "1 to 8"]),
         ('[model]\nkind = "moe"\nd_expert = 20', ["`model.d_expert`", "multiple of 8", "got 20", "16 or 24"]),

@@ -202,6 +202,7 @@ def test_rows_longer_than_the_context_are_refused_before_and_during_a_run(
 @pytest.mark.parametrize(
     ("table", "words"),
     [
+        ('kind = "hff"', ["`model.kind`", 'got "hff"', "dense, moe, hybrid, hybrid_moe, hf", "did you mean `hf`?"]),
         ('kind = "hf"', ["`model.folder` or `model.package`", "got neither", "one of the two"]),
         ('kind = "hf"\nfolder = "a"\npackage = "smollm2"', ["got both"]),
         ('kind = "hf"\npackage = "smollm3"', ["`model.package`", "smollm2"]),
