@@ -279,7 +279,7 @@ def main() -> int:
     is_quick = parser.parse_args().quick
     torch.set_num_threads(1)
     load, start_s = os.getloadavg()[0], time.monotonic()
-    with machine_lock(lambda pid, _s: print(f"waiting for process {pid}", file=sys.stderr)):
+    with machine_lock(lambda _pid, _s: None):
         tables = measure(is_quick=is_quick)
     result: dict[str, object] = {
         "date": time.strftime("%Y-%m-%d"),
