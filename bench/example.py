@@ -16,8 +16,8 @@ from steptune.core.decision import Decision, Outcome
 from steptune.core.estimate import Estimate
 from steptune.core.event import Event
 from steptune.core.verdict import Judgement
-from steptune.report.forecast_scores import forecast_scores
 from steptune.report.session_view import view_session
+from steptune.score.forecasts import forecast_scores
 from steptune.stats.forecast_error import median_ratio_error
 from steptune.store.files import replace
 from steptune.store.journal import read_journal
@@ -75,7 +75,8 @@ def row_of(folder: Path) -> dict[str, object]:
 
 def first_forecasts(events: list[Event]) -> list[tuple[str, float, float]]:
     """Return (change, forecast ratio, measured ratio) of every first forecast that was measured."""
-    scores = forecast_scores(view_session(events))
+    view = view_session(events)
+    scores = forecast_scores(view.forecasts, view.trial_ends, view.waterfalls)
     return [
         (str(score.change), score.forecast.value, score.measured.value)
         for score in scores
