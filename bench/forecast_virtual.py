@@ -44,9 +44,10 @@ HERE = Path(__file__).resolve().parent
 SPAN_NOISE = 0.03
 """Log standard deviation of every logged span."""
 PROFILED_STEPS = 8
-TRUTH_STEPS, TRUTH_WARMUP = 32, 10
-ASYNC_STEPS = 64
-"""True asynchronous steps that count: near balance the mean lag wanders for tens of steps."""
+TRUTH_STEPS, TRUTH_WARMUP = 24, 2
+"""Steps of a schedule without a queue that count, and that do not."""
+ASYNC_STEPS, ASYNC_WARMUP = 56, 10
+"""The same with a queue: near balance the mean lag wanders for tens of steps."""
 RESHUFFLED_STEPS = 32
 """Steps of the profile's groups that a forecast averages over, in other company and on other replicas."""
 LIMIT = 1024
@@ -236,14 +237,16 @@ def model_busy_s(sides: Sides, cluster: Cluster) -> list[float]:
 
 def truth(job: Job, cluster: Cluster, seed: int, slow: tuple[float, ...] = ()) -> tuple[float, dict[int, float]]:
     """Return the true step and P(lag)."""
-    num_steps = TRUTH_WARMUP + (ASYNC_STEPS if cluster.queue.schedule == "async" else TRUTH_STEPS)
+    is_async = cluster.queue.schedule == "async"
+    counted, warmup = (ASYNC_STEPS, ASYNC_WARMUP) if is_async else (TRUTH_STEPS, TRUTH_WARMUP)
+    num_steps = counted + warmup
     run = simulate(
         spec_of(job, cluster, slow=slow), truth_work(job, lengths(job, num_steps, seed)), job.costs, num_steps=num_steps
     )
     rows: Counter[int] = Counter()
-    for step in run.steps[TRUTH_WARMUP:]:
+    for step in run.steps[warmup:]:
         rows.update(step.rows_by_lag)
-    return run.step_time(TRUTH_WARMUP).value, {k: n / rows.total() for k, n in sorted(rows.items())}
+    return run.step_time(warmup).value, {k: n / rows.total() for k, n in sorted(rows.items())}
 
 
 def base_cluster(job: Job, draw: random.Random, num_devices: int) -> Cluster:
@@ -365,6 +368,12 @@ def mean_lag(lag: dict[int, float]) -> float:
     return math.fsum(k * p for k, p in lag.items())
 
 
+def said(row: dict[str, object]) -> dict[str, object]:
+    """Print a row when it is there, and return it."""
+    print(json.dumps({k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()}), flush=True)
+    return row
+
+
 def summary(counts: list[dict[str, object]], asyncs: list[dict[str, object]]) -> dict[str, object]:
     """Return what the issue asks for."""
 
@@ -396,11 +405,9 @@ def main() -> int:
     args = parser.parse_args()
     start_s = time.process_time()
     few = 3 if args.quick else None
-    counts = [count_row(args.seed * 1000 + i) for i in range(few or NUM_COUNTS)]
-    asyncs = [async_row(args.seed * 1000 + 500 + i) for i in range(few or NUM_ASYNC)]
+    counts = [said(count_row(args.seed * 1000 + i)) for i in range(few or NUM_COUNTS)]
+    asyncs = [said(async_row(args.seed * 1000 + 500 + i)) for i in range(few or NUM_ASYNC)]
     found = summary(counts, asyncs)
-    for row in [*counts, *asyncs]:
-        print(json.dumps({k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()}))
     print(json.dumps(found, indent=2))
     draw = random.Random(args.seed * 1000)
     job = draw_job(draw)

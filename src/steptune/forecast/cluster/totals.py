@@ -6,6 +6,7 @@ says so.
 """
 
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 from steptune.core.errors import explain
 from steptune.core.estimate import Source
@@ -48,6 +49,23 @@ def parameters_from_totals(work: Work, cluster: Cluster, totals: Totals, *, acce
     Raises:
         ForecastError: a side's total is not a positive number, or the configuration cannot run.
     """
+    shape = DecodeCurve(rows=(1.0, 1.0 + ROWS_TO_DOUBLE), seconds=(1.0, 2.0))
+    raw = StepParameters(rollout=RolloutCosts(decode=shape), train=TrainCosts(per_token_s=1.0), acceptance=acceptance)
+    made = scaled_to(raw, work, cluster, totals)
+    return replace(
+        made,
+        train_reference=TrainReference(num_devices=cluster.train.num_devices, is_colocated=cluster.is_colocated),
+        rollout_log_sd=SHAPE_LOG_SD,
+        listed=(*made.listed, *_PRIORS),
+    )
+
+
+def scaled_to(raw: StepParameters, work: Work, cluster: Cluster, totals: Totals) -> StepParameters:
+    """Keep the shapes of ``raw`` and scale each side until ``cluster`` takes the measured totals.
+
+    Raises:
+        ForecastError: a side's total is not a positive number, or the configuration cannot run.
+    """
     if not (totals.rollout_s > 0 and totals.train_s > 0):
         raise ForecastError(
             explain(
@@ -57,35 +75,39 @@ def parameters_from_totals(work: Work, cluster: Cluster, totals: Totals, *, acce
                 hint="an exposed wait is not generation: take the engine's own timer",
             )
         )
-    shape = DecodeCurve(rows=(1.0, 1.0 + ROWS_TO_DOUBLE), seconds=(1.0, 2.0))
-    raw = StepParameters(
-        rollout=RolloutCosts(decode=shape),
-        train=TrainCosts(per_token_s=1.0),
+    sides = Sides(parameters=raw, work=work)
+    rollout = totals.rollout_s / fmean(m.seconds for m in sides.makespans(cluster.rollout))
+    train = totals.train_s / sides.train_s(cluster.train, is_colocated=cluster.is_colocated)
+    made = raw.scaled(rollout=rollout, train=train)
+    return replace(
+        made,
+        train=replace(made.train, carried_s=totals.carried_s),
         sync=SyncCosts(pause_s=totals.sync_s),
         switch=SwitchCosts(to_rollout_s=totals.switch_s),
-    )
-    sides = Sides(parameters=raw, work=work)  # without a reference: training here is linear in its rows
-    spans = [m.seconds for m in sides.makespans(cluster.rollout)]
-    rollout = totals.rollout_s / (sum(spans) / len(spans))
-    train = totals.train_s / sides.train_s(cluster.train, is_colocated=cluster.is_colocated)
-    return replace(
-        raw,
-        rollout=replace(raw.rollout, scale=rollout),
-        train=replace(raw.train, scale=train, carried_s=totals.carried_s),
-        acceptance=acceptance,
-        train_reference=TrainReference(num_devices=cluster.train.num_devices, is_colocated=cluster.is_colocated),
-        rollout_log_sd=SHAPE_LOG_SD,
         train_log_sd=TOTAL_LOG_SD,
-        listed=(
-            Parameter(name="rollout scale", value=rollout, unit="s", source=Source.MEASURED, where="rollout total"),
-            Parameter(name="train scale", value=train, unit="s", source=Source.MEASURED, where="training total"),
-            Parameter(name="rows to double", value=ROWS_TO_DOUBLE, unit="rows", source=Source.FORECAST, where="prior"),
-            Parameter(
-                name="training's exponent of devices",
-                value=SHARED_TO_OWN[0],
-                unit="1",
-                source=Source.PUBLISHED,
-                where=f"verl docs/advance/fully_async.md; {SAME_MODE[0]} within one mode",
-            ),
+        rollout_log_sd=TOTAL_LOG_SD,
+        listed=tuple(
+            Parameter(name=name, value=value, unit=unit, source=Source.MEASURED, where=where)
+            for name, value, unit, where in (
+                ("rollout scale", rollout, "1", "rollout total"),
+                ("train scale", train, "1", "training total"),
+                ("weights", totals.sync_s, "s", "weight_sync total"),
+                ("mode switch", totals.switch_s, "s", "mode_switch total"),
+                ("carried", totals.carried_s, "s", "what no side explains"),
+            )
+            if value > 0
         ),
     )
+
+
+_PRIORS = (
+    Parameter(name="rows to double", value=ROWS_TO_DOUBLE, unit="rows", source=Source.FORECAST, where="prior"),
+    Parameter(
+        name="training's exponent of devices",
+        value=SHARED_TO_OWN[0],
+        unit="1",
+        source=Source.PUBLISHED,
+        where=f"verl docs/advance/fully_async.md; {SAME_MODE[0]} within one mode",
+    ),
+)
+"""What a total cannot tell."""
