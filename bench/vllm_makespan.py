@@ -45,7 +45,7 @@ MEDIAN_LEN, SPREAD, LONGEST = 64, 0.8, 384
 """Lognormal completion lengths in tokens: one row in eighty at the limit."""
 NUM_ROWS = 64
 SEQS = (16, 64)
-KV_FRACS = (None, 0.5, 0.25)
+KV_FRACS = (None, 0.25, 0.1)
 """Blocks as a part of what ``max_num_seqs`` rows of the longest length need; None: enough for all."""
 NUM_BATCHES = 3
 POLL_S = 0.05
@@ -212,7 +212,8 @@ def main() -> int:
                 peak = max((m.num_running for m in batch.drain), default=0)
                 print(
                     f"max_num_seqs {num_seqs}, {batch.num_kv_blocks} blocks: {batch.makespan_s:.2f} s,"
-                    f" {batch.num_preemptions} preemptions, {batch.num_iterations} iterations, at most {peak} running"
+                    f" {batch.num_preemptions} preemptions, {batch.num_iterations} iterations, at most {peak} running,"
+                    f" {batch.prefilled_tokens} positions prefilled, {len(batch.drain)} readings"
                 )
     if args.quick:
         return 0

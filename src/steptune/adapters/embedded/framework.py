@@ -16,7 +16,7 @@ from steptune.adapters.embedded.conflicts import conflicts
 from steptune.adapters.embedded.knobs import knob_specs
 from steptune.adapters.embedded.orphans import run_mark, stop_marked
 from steptune.adapters.embedded.render import render_job
-from steptune.adapters.embedded.session import EngineSession, session_environment
+from steptune.adapters.embedded.session import START_TIMEOUT_S, EngineSession, session_environment
 from steptune.adapters.embedded.work import WorkCounter
 from steptune.core.errors import JobError, StepTuneError, TrialError, explain, named_error
 from steptune.core.framework import LaunchSpec, Lever, ParityInput, ParityOutput
@@ -26,6 +26,7 @@ from steptune.core.model import ModelSpec
 from steptune.core.pretrained import HfModel
 from steptune.core.profile import CostCurve, Lengths, SampledLengths
 from steptune.core.work import PlannedWork
+from steptune.engine.foreign.settings import START_TIMEOUT_S as VLLM_START_TIMEOUT_S
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.offline import USER_ERROR
 from steptune.engine.orders import FindOrder, OfflineOrder, ProbeOrder, ReplayOrder, StartOrder
@@ -125,7 +126,8 @@ class EmbeddedFramework:
             checkpoint_every=spec.checkpoint_every,
             resume=spec.resume,
         )
-        return EngineSession(run.model_dump_json(), out_dir, run_mark(out_dir))
+        start_s = START_TIMEOUT_S if knobs.rollout_engine == "embedded" else START_TIMEOUT_S + VLLM_START_TIMEOUT_S
+        return EngineSession(run.model_dump_json(), out_dir, run_mark(out_dir), start_s)
 
     def replay_updates(self, job: JobSpec, parity: Sequence[ParityInput], out_dir: Path) -> list[ParityOutput]:
         """Replay recorded batches through every input's trainer, all in float32."""

@@ -37,7 +37,7 @@ QUIET_THREADS = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
 class EngineSession:
     """Implements `core.framework.Session`."""
 
-    def __init__(self, run_json: str, folder: Path, mark: str) -> None:
+    def __init__(self, run_json: str, folder: Path, mark: str, start_timeout_s: float = START_TIMEOUT_S) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         run_file = folder / "run.json"
         run_file.write_text(run_json, encoding="utf-8")
@@ -53,7 +53,7 @@ class EngineSession:
             env=session_environment(os.environ, mark),
         )
         self.folder = folder
-        self.longest_step_s = 0.0
+        self.longest_step_s, self.start_timeout_s = 0.0, start_timeout_s
         self.is_ready = False
         """The engine loads while other runs load too; the first order waits for it."""
 
@@ -92,7 +92,7 @@ class EngineSession:
     def _ask(self, order: Mapping[str, object], timeout_s: float) -> dict[str, Any]:
         assert self.process.stdin is not None
         if not self.is_ready:
-            self._read(START_TIMEOUT_S)
+            self._read(self.start_timeout_s)
             self.is_ready = True
         try:
             self.process.stdin.write(json.dumps(order) + "\n")

@@ -29,6 +29,9 @@ MODEL_NAME = "policy"
 KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
 """All that the server inherits. Tokens and keys live in the others, and in HOME, which it gets anew."""
 
+START_TIMEOUT_S = 300.0
+"""Seconds a server gets to answer: 6 to 23 are usual on two idle cores, 142 were seen beside a dozen busy processes."""
+
 PositiveInt = Annotated[int, Field(gt=0)]
 
 
@@ -59,8 +62,7 @@ class VllmSettings(Record):
     compiled: bool = False
     """torch.compile: about a minute more at the start."""
     num_threads: PositiveInt = 2
-    start_timeout_s: Annotated[float, Field(gt=0)] = 300.0
-    """6 to 23 s is usual on two idle cores; 114 s was seen beside eight busy processes."""
+    start_timeout_s: Annotated[float, Field(gt=0)] = START_TIMEOUT_S
     request_timeout_s: Annotated[float, Field(gt=0)] = 600.0
 
 
