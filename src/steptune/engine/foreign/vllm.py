@@ -34,6 +34,9 @@ from steptune.engine.types import PromptBatch, RolloutBatch, RolloutTrace
 MAX_REQUESTS = 512
 """Requests on their way at once, each with a waiting thread here; more wait here instead of in the server."""
 
+HOME = "home"
+"""Folder that the server takes for its user's."""
+
 Answer = TypeVar("Answer")
 
 PAUSED_KEEPING = "/pause?mode=keep"
@@ -183,11 +186,12 @@ class VllmEngine:
         return parse_metrics(self.wire.metrics())
 
     def close(self) -> None:
-        """Stop the server and all it started; remove the weights. The log stays."""
+        """Stop the server and all it started; remove weights and home. The log stays."""
         if self._server is not None:
             self._server.close()
         self._server = self._wire = None
-        shutil.rmtree(self._folder / "weights", ignore_errors=True)
+        for name in ("weights", HOME):
+            shutil.rmtree(self._folder / name, ignore_errors=True)
 
     def _check_sampling(self, temperature: float, *, is_forced: bool) -> None:
         wrong = None
@@ -209,7 +213,7 @@ class VllmEngine:
     def _start_vllm(self, model: Path) -> ServerProcess:
         folder, port = self._folder.absolute(), free_port()
         mode = "raw_logprobs" if self._temperature == 1 else "processed_logprobs"
-        home = folder / "home"
+        home = folder / HOME
         home.mkdir(parents=True, exist_ok=True)
         words = command(self.settings, model.absolute(), port, mode)
         return ServerProcess(words, environment(self.settings, home), folder, port)
