@@ -7,12 +7,17 @@ from steptune.published.memory_cases import memory_cases
 from steptune.score.board import EACH_LEFT_OUT, Arms, Board, PublicData, public_board
 from steptune.score.memory import TRIVIAL_MEMORY_ARMS
 from steptune.score.model import TRIVIAL_ARMS, NoChange
+from steptune.score.peaks import TRIVIAL_PEAKS
 from steptune.score.plot import board_svg
 from steptune.score.signs import TRIVIAL_SIGNS
 from steptune.score.text import board_text
 
 ARMS = Arms(
-    step=TRIVIAL_ARMS, sign=TRIVIAL_SIGNS, memory=TRIVIAL_MEMORY_ARMS, left_out={"refitted": lambda owner: NoChange()}
+    step=TRIVIAL_ARMS,
+    sign=TRIVIAL_SIGNS,
+    memory=TRIVIAL_MEMORY_ARMS,
+    peaks=TRIVIAL_PEAKS,
+    left_out={"refitted": lambda owner: NoChange()},
 )
 
 

@@ -57,6 +57,17 @@ def test_prime_rl_takes_the_logits_of_its_rl_trainer_in_chunks() -> None:
     assert answer(num_gpus=1, max_total_len=65536, stage="sft") is not Fits.YES
 
 
+def test_experts_are_not_divided_over_more_devices_than_there_are() -> None:
+    whole = {"model": "Qwen3-235B-A22B", "sharding": "megatron", "is_lora": True, "train_tp": 4, "train_ep": 8}
+    assert answer(**whole, num_gpus=8, gpu_memory_gb=40) is Fits.NO  # 28 GB of experts with four ways each, 112 without
+
+
+def test_preference_optimization_keeps_a_second_model() -> None:
+    pair = {"model": "Qwen3-4B", "sharding": "megatron", "num_gpus": 1}
+    order = [Fits.YES, Fits.TOO_CLOSE, Fits.NO]
+    assert order.index(answer(**pair, stage="dpo")) >= order.index(answer(**pair, stage="sft"))
+
+
 def test_a_critic_beside_the_actor_leaves_only_a_refusal() -> None:
     assert answer(stage="ppo") is Fits.UNKNOWN
 

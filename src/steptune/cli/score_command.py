@@ -13,9 +13,10 @@ from steptune.published.async_losers import async_losers
 from steptune.published.memory_cases import memory_cases
 from steptune.published.public_run import public_runs
 from steptune.score.board import Arms, Board, PublicData, public_board
-from steptune.score.footprint_arm import footprint_answer
+from steptune.score.footprint_arm import footprint_answer, footprint_peak_gib
 from steptune.score.memory import TRIVIAL_MEMORY_ARMS
 from steptune.score.model import TRIVIAL_ARMS
+from steptune.score.peaks import TRIVIAL_PEAKS
 from steptune.score.plot import board_svg
 from steptune.score.prospective import ProspectiveLine, aa_noise_frac, prospective_lines
 from steptune.score.signs import TRIVIAL_SIGNS
@@ -59,7 +60,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _board() -> Board:
     data = PublicData(runs=public_runs(), losers=async_losers(), cases=memory_cases())
-    arms = Arms(step=TRIVIAL_ARMS, sign=TRIVIAL_SIGNS, memory=(*TRIVIAL_MEMORY_ARMS, ("footprint", footprint_answer)))
+    arms = Arms(
+        step=TRIVIAL_ARMS,
+        sign=TRIVIAL_SIGNS,
+        memory=(*TRIVIAL_MEMORY_ARMS, ("footprint", footprint_answer)),
+        peaks=(*TRIVIAL_PEAKS, ("footprint", footprint_peak_gib)),
+    )
     return public_board(data, arms, date=datetime.now(UTC).date().isoformat(), steptune_version=__version__)
 
 

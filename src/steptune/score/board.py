@@ -30,6 +30,7 @@ from steptune.score.groups import Group, scored_groups
 from steptune.score.memory import MemoryModel, MemoryScore, score_memory
 from steptune.score.model import StepModel
 from steptune.score.noise import NoiseLine, noise_lines
+from steptune.score.peaks import PeakLine, PeakModel, peak_lines
 from steptune.score.signs import SignCall, async_pairs, score_signs
 
 BOTH_SIDES = "both"
@@ -106,6 +107,7 @@ class Board(Record):
     choices: tuple[ChoiceLine, ...]
     signs: tuple[SignLine, ...]
     memory: tuple[MemoryScore, ...]
+    peaks: tuple[PeakLine, ...]
     noise: tuple[NoiseLine, ...]
 
 
@@ -116,6 +118,7 @@ class Arms:
     step: Sequence[StepModel]
     sign: Sequence[tuple[str, SignCall]]
     memory: Sequence[tuple[str, MemoryModel]]
+    peaks: Sequence[tuple[str, PeakModel]]
     left_out: Mapping[str, ModelFor] = field(default_factory=dict)
     """Step models that are fitted anew without each source, by name."""
 
@@ -143,6 +146,7 @@ def public_board(data: PublicData, arms: Arms, *, date: str, steptune_version: s
         choices=tuple(_choice_line(side, arm, members) for side, members in by_side.items() for arm in arms.step),
         signs=tuple(_sign_lines(groups, data.losers, arms.sign)),
         memory=tuple(_memory_scores(data.cases, arms.memory)),
+        peaks=peak_lines(arms.peaks, data.cases),
         noise=noise_lines(data.runs),
     )
 

@@ -1,10 +1,10 @@
 """The footprint model as an arm of the memory score: a labelled case as a layout, judged as any job is.
 
-Rules, written before the arm was scored once (three defaults and the unstated LoRA rank came after that, from the
-frameworks' own files): what a post does not state has its framework's default where one is known; a setting that
-decides and has none takes its most favourable value, and then only *does not fit* is an answer. So is it with a critic
-beside the actor, which the footprint does not count. Surprise: a case without the model's name or the GPU's memory is
-not guessed at, though its outcome may be obvious to a reader.
+Rules, written before the arm was scored once (defaults of ms-swift, NeMo RL and prime-rl, the unstated LoRA rank and
+DPO's reference came after that, from the frameworks' own files): what a post does not state has its framework's
+default where one is known; a setting that decides and has none takes its most favourable value, and then only *does
+not fit* is an answer. So is it with a critic beside the actor, which the footprint does not count. Surprise: a case
+without the model's name or the GPU's memory is not guessed at, though its outcome may be obvious to a reader.
 """
 
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from typing import Literal, final
 from steptune.core.errors import DeviceError, ModelError
 from steptune.core.estimate import Estimate, Source
 from steptune.core.units import BYTES_PER_GIB
-from steptune.footprint.fit import REPORTED_FRAC, capacity_of, judge
+from steptune.footprint.fit import REPORTED_FRAC, Fit, capacity_of, judge
 from steptune.footprint.layout import JobLayout, Place, RolloutLayout, TrainLayout
 from steptune.hardware.devices import named_device
 from steptune.published.memory_cases import MemoryCase
@@ -37,8 +37,12 @@ ENGINE_SHARES = {"verl": 0.5, "nemo_rl": 0.6, "ms_swift": 0.9}
 LORA_RANK = 32
 """Where adapters are trained and the rank is not stated: the least that verl's `ppo_lora.rst` recommends."""
 
-RL_LOGITS_TOKENS = {"prime_rl": 8192}
-"""Tokens whose logits stand at once in RL unless told otherwise (`fused_lm_head_token_chunk_size`)."""
+RL_LOGITS = {"prime_rl": 8192 * 8192}
+"""Logits that stand at once in RL: tokens times entries of the vocabulary (`trainer/models/layers/lm_head.py`)."""
+
+EXPERT_TENSOR = {"ms_swift": 1, "nemo_rl": 1}
+"""Ways each expert is divided beside expert parallelism where Megatron's own default, the tensor-parallel ways, is
+overridden (`expert_tensor_parallel_size`)."""
 
 IDLE_FRAMEWORKS = ("nemo_rl", "skyrl", "slime")
 """Frameworks whose colocated trainer waits on the host while the engine works."""
@@ -60,21 +64,42 @@ class _Given:
 
 def footprint_answer(case: MemoryCase) -> Fits:
     """Return the footprint's answer about a labelled case."""
+    judged = _judged(case)
+    if judged is None:
+        return Fits.UNKNOWN
+    fit, knows_all = judged
+    answer = ANSWERS[fit.answer]
+    return answer if knows_all or answer is Fits.NO else Fits.UNKNOWN
+
+
+def footprint_peak_gib(case: MemoryCase) -> float | None:
+    """Return its forecast of the highest memory of one GPU; None where a setting that decides is missing.
+
+    Without an engine the card's size does not enter, so it may be unknown.
+    """
+    has_size = case.gpu_memory_gb is not None or case.placement != "trainer only"
+    judged = _judged(case if has_size else case.model_copy(update={"gpu_type": None, "gpu_memory_gb": 80}))
+    if judged is None or not judged[1]:
+        return None
+    return max(phase.total.value for phase in judged[0].phases) / BYTES_PER_GIB
+
+
+def _judged(case: MemoryCase) -> tuple[Fit, bool] | None:
+    """Return the footprint of the case, and whether all that decides is known; None where it cannot be computed."""
     capacity, given = _capacity(case), _given(case)
     try:
         shape = named_shape(case.model)
     except ModelError:
-        return Fits.UNKNOWN
+        return None
     if capacity is None or given is None:
-        return Fits.UNKNOWN
-    train = _train(case, given)
+        return None
+    train = _train(case, given, shape.vocab_size)
     if train.tensor * train.pipeline * train.context > train.num_devices:
-        return Fits.UNKNOWN  # a layout that cannot be: the post leaves something out
+        return None  # a layout that cannot be: the post leaves something out
     engine, has_engine_facts = _engine(case, given)
     layout = JobLayout(train=train, rollout=engine, is_colocated=case.placement != "disaggregated")
-    answer = ANSWERS[judge(shape, layout, capacity).answer]
     knows_all = given.is_whole and has_engine_facts and case.stage != "ppo"
-    return answer if knows_all or answer is Fits.NO else Fits.UNKNOWN
+    return judge(shape, layout, capacity), knows_all
 
 
 def _capacity(case: MemoryCase) -> Estimate | None:
@@ -108,7 +133,7 @@ def _given(case: MemoryCase) -> _Given | None:
     return replace(given, is_whole=given.is_whole and is_settled)
 
 
-def _train(case: MemoryCase, given: _Given) -> TrainLayout:
+def _train(case: MemoryCase, given: _Given, vocab_size: int) -> TrainLayout:
     sharding = _sharding(case)
     is_fp32, is_megatron = sharding in FP32_WEIGHTS, sharding == "megatron"
     return TrainLayout(
@@ -118,28 +143,35 @@ def _train(case: MemoryCase, given: _Given) -> TrainLayout:
         pipeline=case.train_pp or 1,
         context=given.split,
         expert=case.train_ep or 1,
+        expert_tensor=_expert_tensor(case, given),
         weight_bytes=4 if is_fp32 else 2,
         has_master=not is_fp32,
         grad_bytes=2 if not is_fp32 and not is_megatron else 4,
         grads_stay=is_megatron,
         weights=_weights_place(case),
         optimizer=_optimizer_place(case),
+        reference=Place.DEVICE if case.stage == "dpo" and not case.is_lora else None,
         recompute="none" if case.recompute == "none" else "selective" if case.recompute == "selective" else "full",
         offloads_inputs=case.recompute == "offload",
         has_fused_kernels=is_megatron,
         micro_tokens=given.micro_tokens,
-        logits_tokens=_logits_tokens(case, given),
+        logits_tokens=_logits_tokens(case, given, vocab_size),
         loss="in_place" if case.framework in ("verl", "easyr1") and not is_megatron else "fp32",
         longest=given.longest,
         lora_rank=case.lora_rank or (LORA_RANK if case.is_lora else None),
     )
 
 
-def _logits_tokens(case: MemoryCase, given: _Given) -> int | None:
+def _expert_tensor(case: MemoryCase, given: _Given) -> int | None:
+    ways = (case.train_tp or 1) * (case.train_ep or 1) * (case.train_pp or 1)
+    return 1 if ways > given.num_devices else EXPERT_TENSOR.get(case.framework)
+
+
+def _logits_tokens(case: MemoryCase, given: _Given, vocab_size: int) -> int | None:
     if case.framework == "trl" and case.max_response_len is not None:
         return (case.micro_batch or 1) * (case.max_response_len + 1)
-    chunk = RL_LOGITS_TOKENS.get(case.framework) if case.stage == "rl" else None
-    return None if chunk is None else min(chunk, given.micro_tokens)
+    logits = RL_LOGITS.get(case.framework) if case.stage == "rl" else None
+    return None if logits is None else min(-(-logits // vocab_size), given.micro_tokens)
 
 
 def _sharding(case: MemoryCase) -> str | None:

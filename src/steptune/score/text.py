@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from steptune.score.board import Board, ChoiceLine, ErrorLine, SignLine
 from steptune.score.memory import MemoryScore
+from steptune.score.peaks import PeakLine
 from steptune.score.prospective import ProspectiveLine
 
 NOTHING = "-"
@@ -40,6 +41,8 @@ def board_text(board: Board) -> str:
             *_sign_table(board.signs),
             "",
             *_memory_table(board.memory),
+            "",
+            *_peak_table(board.peaks),
         ]
     )
 
@@ -140,6 +143,23 @@ def _memory_table(scores: Sequence[MemoryScore]) -> list[str]:
             str(score.num_fit),
         ]
         for score in scores
+    ]
+    return _table(head, rows)
+
+
+def _peak_table(lines: Sequence[PeakLine]) -> list[str]:
+    head = ["highest memory of a GPU", "side", "median", "90th pct", "forecast above", "answered", "kinds"]
+    rows = [
+        [
+            line.arm,
+            line.side,
+            _percent(line.median_frac),
+            _percent(line.p90_frac),
+            _percent(line.above_frac),
+            f"{line.num_answered} of {line.num_asked}",
+            str(line.num_groups),
+        ]
+        for line in lines
     ]
     return _table(head, rows)
 
