@@ -134,7 +134,7 @@ def main() -> int:
     models: dict[str, object] = {}
     with machine_lock(lambda pid, s: print(f"waiting for process {pid}", file=sys.stderr) if s == 0 else None):
         for name, (job, lengths) in jobs().items():
-            blocks = measure(job, lengths, *((2, 1) if is_quick else (10, 3)))
+            blocks = measure(job, lengths, *((2, 1) if is_quick else (8, 3)))
             gains = [compared(blocks, "1 x 2", "2 x 1"), compared(blocks, "1 x 1", "2 x 1")]
             models[name] = {"arms": table(blocks), "gains": gains}
     result = {
