@@ -4,7 +4,8 @@ import pytest
 
 from steptune.adapters.embedded.conflicts import conflicts
 from steptune.adapters.embedded.knobs import knob_specs
-from steptune.adapters.embedded.work import RANK_PROCESS_BYTES, WorkCounter
+from steptune.adapters.embedded.memory import RANK_PROCESS_BYTES
+from steptune.adapters.embedded.work import WorkCounter
 from steptune.core.job import JobSpec, KnobsSpec, LimitsSpec
 from steptune.core.profile import CostCurve, CurvePoint, SampledLengths
 from steptune.engine.knobs import EngineKnobs

@@ -24,9 +24,12 @@ BYTES_BF16 = 2
 FIXED_BYTES = 100e6
 """What the first step of any model adds: libraries and buffers torch sets up late (bench/memory_growth.py, `tiny`)."""
 
-RANK_PROCESS_BYTES = 300e6
-"""Resident memory of a second trainer rank before its first batch: Python and torch, weights and gradient aside (VmHWM,
-torch 2.13 for CPUs, 2026-11-30)."""
+RANK_PROCESS_BYTES = 262e6
+"""Peak resident memory of a second trainer rank of a model of a few thousand parameters: Python, torch and what a first
+step adds (VmHWM, torch 2.13 for CPUs, 2026-11-30)."""
+
+RANK_GRADIENTS = 2
+"""Copies of the gradient that a further rank adds: its own, and the one in shared memory that rank 0 reads."""
 
 COPIES_TRAINED = 4
 """Weights, gradients and Adam's two moments."""
@@ -70,8 +73,8 @@ def _state_bytes(job: JobSpec, knobs: EngineKnobs) -> float:
 
 
 def _more_ranks_bytes(job: JobSpec, knobs: EngineKnobs) -> float:
-    """Trainer ranks share weights and optimizer; each further one is a process with a gradient of its own."""
-    gradient = BYTES_FP32 * parameters(shape_of_model(job.model)).total
+    """Trainer ranks share weights and optimizer; each further one is a process with gradients of its own."""
+    gradient = RANK_GRADIENTS * BYTES_FP32 * parameters(shape_of_model(job.model)).total
     return (knobs.train_ranks - 1) * (RANK_PROCESS_BYTES + gradient)
 
 
