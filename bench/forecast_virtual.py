@@ -34,9 +34,10 @@ from steptune.forecast.cluster.decode import DrainPoint
 from steptune.forecast.cluster.parameters import parameter_table
 from steptune.forecast.cluster.pool import Pool, fresh
 from steptune.forecast.cluster.queue import QueueKnobs
+from steptune.forecast.cluster.ratio import forecast_ratio
 from steptune.forecast.cluster.rollout_knobs import RolloutKnobs
 from steptune.forecast.cluster.sides import Cluster, Sides
-from steptune.forecast.cluster.step import forecast_step
+from steptune.forecast.cluster.step import forecast_step, step_seconds
 from steptune.forecast.cluster.train_side import TrainKnobs
 from steptune.forecast.cluster.work import GroupShape, RowShape, Wait, Work, extended
 
@@ -301,16 +302,16 @@ def count_row(seed: int) -> dict[str, object]:
     sides = profile(job, base, seed, slow)
     (base_s, _), (other_s, _) = (truth(job, c, seed + 10_000, slow) for c in (base, other))
     again = truth(job, other, seed + 20_000, slow)[0] / truth(job, base, seed + 20_000, slow)[0]
-    was, new = forecast_step(sides, base), forecast_step(sides, other)
-    ratio = other_s / base_s
+    ratio, made = other_s / base_s, forecast_ratio(sides, base, other)
     return {
         "seed": seed,
         "devices": [base.num_devices, other.num_devices],
         "split": [str(base.queue.schedule), base.train.num_ranks, other.train.num_ranks],
         "true_ratio": round(ratio, 4),
-        "forecast_ratio": round(new.step_s / was.step_s, 4),
-        "error": abs(new.step_s / was.step_s / ratio - 1),
-        "baseline_step_error": was.step_s / base_s - 1,
+        "forecast_ratio": [round(r, 4) for r in (made.low, made.mid, made.high)],
+        "is_covered": made.low <= ratio <= made.high,
+        "error": abs(made.mid / ratio - 1),
+        "baseline_step_error": step_seconds(sides, base) / base_s - 1,
         "floor": abs(again / ratio - 1),
         "no_change": abs(1 / ratio - 1),
         "by_devices": abs(base.num_devices / other.num_devices / ratio - 1),
@@ -337,16 +338,17 @@ def async_row(seed: int) -> dict[str, object]:
     sides = profile(job, base, seed, ())
     (base_s, _), (other_s, lag) = (truth(job, c, seed + 10_000) for c in (base, other))
     floor_lag = truth(job, other, seed + 20_000)[1]
-    was, new = forecast_step(sides, base), forecast_step(sides, other)
-    ratio = other_s / base_s
+    new = forecast_step(sides, other)
+    ratio, made = other_s / base_s, forecast_ratio(sides, base, other)
     return {
         "seed": seed,
         "bound": other.queue.max_lag,
         "consume": other.queue.consume,
         "split": [trainers, num_devices - trainers],
         "true_ratio": round(ratio, 4),
-        "forecast_ratio": round(new.step_s / was.step_s, 4),
-        "error": abs(new.step_s / was.step_s / ratio - 1),
+        "forecast_ratio": [round(r, 4) for r in (made.low, made.mid, made.high)],
+        "is_covered": made.low <= ratio <= made.high,
+        "error": abs(made.mid / ratio - 1),
         "true_lag": {k: round(p, 3) for k, p in lag.items()},
         "forecast_lag": {k: round(p, 3) for k, p in new.lag.items()},
         "lag_error": widest(lag, new.lag),
@@ -354,7 +356,7 @@ def async_row(seed: int) -> dict[str, object]:
         "mean_lag_error": abs(mean_lag(lag) - new.mean_lag),
         "mean_lag_floor": abs(mean_lag(lag) - mean_lag(floor_lag)),
         "is_held_at_bound": lag.get(other.queue.max_lag, 0.0) >= NOT_HELD,
-        "would_lose": [ratio > 1, new.step_s > was.step_s],
+        "would_lose": [ratio > 1, made.mid > 1],
     }
 
 
@@ -383,6 +385,7 @@ def summary(counts: list[dict[str, object]], asyncs: list[dict[str, object]]) ->
     def spread(values: list[float]) -> dict[str, float]:
         return {"median": round(statistics.median(values), 4), "worst": round(max(values), 4)}
 
+    both = [*counts, *asyncs]
     return {
         "device_counts": {k: spread(column(counts, k)) for k in ("error", "floor", "no_change", "by_devices")},
         "counts_within_8_percent": f"{sum(e <= 0.08 for e in column(counts, 'error'))} of {len(counts)}",
@@ -392,6 +395,7 @@ def summary(counts: list[dict[str, object]], asyncs: list[dict[str, object]]) ->
         },
         "lags_within_0.05": f"{sum(e <= 0.05 for e in column(asyncs, 'lag_error'))} of {len(asyncs)}",
         "mean_lags_within_0.15": f"{sum(e <= 0.15 for e in column(asyncs, 'mean_lag_error'))} of {len(asyncs)}",
+        "covered_at_80_percent": f"{sum(bool(r['is_covered']) for r in both)} of {len(both)}",
         "not_held_at_bound": sum(not r["is_held_at_bound"] for r in asyncs),
         "sign_of_async_right": f"{sum(r['would_lose'][0] == r['would_lose'][1] for r in asyncs)} of {len(asyncs)}",  # type: ignore[index]
     }
