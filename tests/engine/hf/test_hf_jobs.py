@@ -51,7 +51,7 @@ group_size = 2
 max_completion_len = {limit}
 {algorithm}
 [knobs]
-pin = {{ rollout_threads = 1, train_threads = 1, rollout_dtype = "fp32", train_dtype = "fp32" }}
+pin = {{ rollout_threads = 1, train_threads = 1, rollout_dtype = "fp32", train_dtype = "fp32", recompute = false }}
 """
 
 
@@ -161,6 +161,7 @@ def test_the_probe_prices_a_pretrained_job_under_what_its_owner_left_open(tmp_pa
     }
     for key in ("rollout_threads", "train_threads", "rollout_dtype", "train_dtype"):
         assert {curve.when[key] for curve in curves if key in curve.when} in ({1}, {"fp32"}), key
+    assert {curve.when["recompute"] for curve in curves if curve.name == "train"} == {False}
     # 4 rows of at most 40 positions are a whole step: nothing larger is measured
     assert all(point.x < 800 for curve in curves if curve.name == "train" for point in curve.points)
 
@@ -225,6 +226,13 @@ def test_a_prompt_is_for_models_with_text_and_holds_the_problem_once(tmp_path: P
     (tmp_path / "job.toml").write_text('name = "t"\n[workload]\nprompt = "Say {problem}"\n')
     with pytest.raises(JobError, match="the engine's own vocabulary has no tokens for"):
         load_job(tmp_path / "job.toml")
+
+
+def test_offline_work_that_never_ends_is_stopped_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "OFFLINE_TIMEOUT_S", 0.001)
+    framework = embedded.EmbeddedFramework(cache_dir=tmp_path / "cache")
+    with pytest.raises(TrialError, match="`find` was stopped, it takes too long, got no end; allowed: 0 s; hint: run"):
+        framework.find_model(HfModel(folder=str(tmp_path)))
 
 
 def order_of(folder: Path, out: Path) -> FindOrder:

@@ -37,8 +37,9 @@ from steptune.envs.vocabulary import vocabulary_of
 PROMPTS_LOOKED_AT = 2000
 """Training problems whose longest prompt fixes the padded micro-batch of the baselines."""
 
-OFFLINE_TIMEOUT_S = 600.0
-"""Seconds for SFT, a probe or a replay; SFT takes 30 to 60 here."""
+OFFLINE_TIMEOUT_S = 1800.0
+"""Seconds for SFT, a probe or a replay, after which it is taken to hang: SFT of the example takes 30 to 60 here; the
+probe of a model of 135 M parameters took more than 600 on two cores that seven others shared (2026-11-30)."""
 
 MODELS = "models"
 """Folder of converted models in the cache."""
@@ -187,15 +188,22 @@ class EmbeddedFramework:
 
     def _offline(self, order: OfflineOrder, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        result = subprocess.run(
-            [sys.executable, "-m", "steptune.engine.offline", order.model_dump_json()],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=OFFLINE_TIMEOUT_S,
-            env=session_environment(os.environ, run_mark(folder)),
-            check=False,
-        )
+        try:
+            result = subprocess.run(
+                [sys.executable, "-m", "steptune.engine.offline", order.model_dump_json()],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=OFFLINE_TIMEOUT_S,
+                env=session_environment(os.environ, run_mark(folder)),
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            hint = "run it on a machine that does nothing else, or make the model or `[sft]` smaller"
+            allowed = f"{OFFLINE_TIMEOUT_S:.0f} s"
+            raise TrialError(
+                explain(f"`{order.order}` was stopped, it takes too long", got="no end", allowed=allowed, hint=hint)
+            ) from None
         if result.returncode != 0:
             raise _failure(order.order, result.returncode, result.stdout)
 

@@ -1,7 +1,7 @@
 """The engine's models as shapes, so that their parameters are counted where every other model's are."""
 
 from steptune.core.model import ExpertFields, HybridFields, ModelSpec
-from steptune.engine.produce import TOKENIZER
+from steptune.envs.vocabulary import MATH
 from steptune.shapes.shape import (
     DenseFeedForward,
     Experts,
@@ -24,7 +24,7 @@ def shape_of_model(model: ModelSpec) -> ModelShape:
     return ModelShape(
         name=model.kind,
         d_model=model.d_model,
-        vocab_size=model.padded_vocab or TOKENIZER.vocab_size,
+        vocab_size=model.padded_vocab or MATH.size,
         is_tied=model.tie_embeddings,
         layers=tuple(layers),
     )
