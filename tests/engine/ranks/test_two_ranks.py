@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from rank_cases import InlineRank, rank_trainer
+from rank_cases import InlineRank, lively_model, rank_trainer
 from trainer_cases import flat_params, scored_batch
 
 from steptune.core.errors import JobError, TrialError
 from steptune.engine.events import Recorder
 from steptune.engine.gradients import Gradients, Share
+from steptune.engine.ranks.memory import share
 from steptune.engine.ranks.wire import check_shares
 from steptune.engine.trainer import Trainer, TrainStats
 from steptune.engine.types import ScoredBatch
@@ -215,6 +216,11 @@ def test_too_little_shared_memory_is_said_before_it_is_touched(tmp_path: Path, m
     monkeypatch.setattr("steptune.engine.ranks.memory.os.statvfs", lambda _path: Full)
     with pytest.raises(JobError, match=r"need [\d,]+ bytes of shared memory, got 4,096 free"):
         rank_trainer("dense", 2, tmp_path)
+
+
+def test_a_model_that_is_not_on_the_cpu_is_refused() -> None:
+    with pytest.raises(JobError, match="a model on meta; allowed: a model on the CPU"):
+        share(lively_model("dense").to("meta"), None)
 
 
 def test_one_rank_after_two_is_one_process(tmp_path: Path) -> None:
