@@ -7,8 +7,8 @@ running and waiting and the cache's use over time, read off vLLM's own `/metrics
 
 A cell is one server (limits are fixed at its start); a batch is all rows asked for at once, longest not first. The
 first batch of a server warms it up and is not kept. The model is 4 M parameters with random weights, float32: times are
-of this machine, counts are not. Surprise: with too few blocks vLLM throws a row's cache away and computes it anew, so
-prompt and generated tokens are prefilled again; `prefilled_tokens` counts them.
+of this machine, counts are not. Surprise: with too few blocks vLLM throws a row's cache away and computes it anew,
+prompt and generated tokens; it counts how often, not how many positions (0.32 has no metric of them).
 """
 
 import argparse
@@ -78,8 +78,8 @@ class Batch(Record):
     server_cpu_s: float
     num_preemptions: int
     num_iterations: int
-    prefilled_tokens: int
-    """Prompt positions computed, those of preempted rows again."""
+    prompt_tokens: int
+    """Prompt positions computed the first time."""
     drain: tuple[Moment, ...]
 
 
@@ -148,7 +148,7 @@ def run_batch(engine: VllmEngine, seed: int, num_rows: int, blocks: int) -> Batc
         server_cpu_s=round(server.cpu_s() - cpu_s, 2),
         num_preemptions=after.num_preemptions - before.num_preemptions,
         num_iterations=trace.decode_iterations,
-        prefilled_tokens=trace.prefill_tokens,
+        prompt_tokens=trace.prefill_tokens,
         drain=tuple(moments),
     )
 
@@ -213,7 +213,7 @@ def main() -> int:
                 print(
                     f"max_num_seqs {num_seqs}, {batch.num_kv_blocks} blocks: {batch.makespan_s:.2f} s,"
                     f" {batch.num_preemptions} preemptions, {batch.num_iterations} iterations, at most {peak} running,"
-                    f" {batch.prefilled_tokens} positions prefilled, {len(batch.drain)} readings"
+                    f" {len(batch.drain)} readings"
                 )
     if args.quick:
         return 0

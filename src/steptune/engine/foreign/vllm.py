@@ -237,7 +237,10 @@ def _all(calls: list[Callable[[], Answer]]) -> list[Answer]:
 
 
 def _trace(before: EngineMetrics, after: EngineMetrics) -> RolloutTrace:
-    """Return what the server's counters say. It does not say when prefill ended, nor how many rows ran in between."""
+    """Return what the server's counters say.
+
+    Not when prefill ended, how many rows ran in between, or how much was computed again for preempted rows.
+    """
     cached = after.cached_prompt_tokens - before.cached_prompt_tokens
     return RolloutTrace(
         prefill_tokens=after.prompt_tokens - before.prompt_tokens - cached,
