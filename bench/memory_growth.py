@@ -1,6 +1,6 @@
 """Memory of the embedded engine: the forecast of what a job adds to a process that has only imported it.
 
-`python bench/memory_growth.py [--quick]` writes `bench/results/memory_growth.json` in about six minutes (`--quick` runs
+`python bench/memory_growth.py [--quick]` writes `bench/results/memory_growth.json` in a few minutes (`--quick` runs
 three configurations and writes nothing). Each configuration is a process of its own: it imports the engine, notes its
 peak of resident memory, runs two steps at forced lengths (the longest, for every row) and notes the peak again. The
 *growth* is the difference; the forecast is `PlannedWork.memory_bytes` of the same job, lengths and knobs. Target:
@@ -56,7 +56,7 @@ CASES: dict[str, tuple[ModelSpec, int, dict[str, object]]] = {
     "small_packed": (SMALL, 96, {"layout": "packed", "micro_batch_tokens": 4096}),
     "small_alias": (SMALL, 96, {"handover": "alias"}),
     "wide": (WIDE, 64, {}),
-    "wide_recompute": (WIDE, 128, {"recompute": True, "micro_batch_tokens": 4096}),
+    "wide_recompute": (WIDE, 96, {"recompute": True, "micro_batch_tokens": 4096}),
     "wordy": (WORDY, 64, {}),
     "wordy_tiles": (WORDY, 64, {"head_tile_tokens": 256}),
     "sparse": (SPARSE, 64, {}),
@@ -68,8 +68,8 @@ QUICK = ("small", "small_large_micro", "wordy")
 
 
 def job_of(model: ModelSpec, completion: int) -> JobSpec:
-    """Return the job of one configuration: 64 rollouts a step."""
-    algorithm = AlgorithmSpec(prompts_per_step=8, group_size=8, max_completion_len=completion)
+    """Return the job of one configuration: 32 rollouts a step."""
+    algorithm = AlgorithmSpec(prompts_per_step=4, group_size=8, max_completion_len=completion)
     return JobSpec(name="memory", model=model, algorithm=algorithm)
 
 

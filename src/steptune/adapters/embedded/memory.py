@@ -10,8 +10,9 @@ import math
 
 from steptune.adapters.embedded.shape import shape_of_model
 from steptune.core.job import JobSpec
-from steptune.core.model import ExpertFields, ModelSpec
+from steptune.core.model import ExpertFields, HybridFields, ModelSpec
 from steptune.engine.knobs import EngineKnobs
+from steptune.engine.models.delta_rule import CHUNK
 from steptune.shapes.cost import kv_bytes, state_bytes_per_sequence
 from steptune.shapes.count import parameters
 
@@ -34,13 +35,21 @@ RANK_GRADIENTS = 2
 COPIES_TRAINED = 4
 """Weights, gradients and Adam's two moments."""
 
-LOGITS_COPIES = 4
-"""fp32 logits that stand at once in the backward pass of `head.token_logprobs`: scaled by the temperature, their
-log-softmax, its gradient and that of the unscaled ones."""
+LOGITS_COPIES = 3
+"""fp32 logits that stand at once in the backward pass of `head.token_logprobs`: the log-softmax, the gradient of the
+chosen entries spread over all, and that of the logits."""
 
 ACTIVATIONS_PER_LAYER = 16
 """Activations of width `d_model` that one layer keeps for its backward, feed-forward counted by its own width
 besides (two norms, qkv, attention in and out, residuals; counted from `engine.model`)."""
+
+
+ACTIVATIONS_OF_ATTENTION = 6
+"""Part of them that is the attention's own: queries, keys and values before and after the rotation, and its output."""
+
+PAIRWISE_MATRICES = 6
+"""Matrices of a chunk's positions against each other that `delta_rule.scan` keeps: decay, keys by keys before and after
+it and as the triangular system, queries by keys before and after it."""
 
 
 def memory_bytes(
@@ -56,7 +65,7 @@ def memory_bytes(
         extra_keys: keys of a micro-batch beyond its positions: shared prompts read more than once.
         longest: prompt and completion at their limits.
     """
-    train = _train_bytes(job.model, knobs, micro_positions, extra_keys) + _logits_bytes(
+    train = _train_bytes(job.model, knobs, micro_positions, extra_keys, longest) + _logits_bytes(
         job.model, knobs, micro_positions * completion_frac
     )
     once = FIXED_BYTES + _state_bytes(job, knobs) + _more_ranks_bytes(job, knobs)
@@ -78,12 +87,35 @@ def _more_ranks_bytes(job: JobSpec, knobs: EngineKnobs) -> float:
     return (knobs.train_ranks - 1) * (RANK_PROCESS_BYTES + gradient)
 
 
-def _train_bytes(model: ModelSpec, knobs: EngineKnobs, positions: int, extra_keys: int) -> float:
-    width = ACTIVATIONS_PER_LAYER * model.d_model + _ffn_activations(model)
-    layers_kept = 1 if knobs.recompute else model.num_layers
-    inputs = positions * model.d_model * model.num_layers if knobs.recompute else 0
-    keys = 2 * extra_keys * model.kv_width * layers_kept
-    return float(BYTES_FP32 * (positions * width * layers_kept + inputs + keys))
+def _train_bytes(model: ModelSpec, knobs: EngineKnobs, positions: int, extra_keys: int, longest: int) -> float:
+    widths = _widths(model, longest)
+    kept = max(widths) if knobs.recompute else sum(widths)
+    inputs = model.d_model * model.num_layers if knobs.recompute else 0
+    keys = 2 * extra_keys * model.kv_width * (1 if knobs.recompute else model.num_layers)
+    return BYTES_FP32 * (positions * (kept + inputs) + keys)
+
+
+def _widths(model: ModelSpec, longest: int) -> list[float]:
+    """Return the activations one position keeps in each layer."""
+    full = ACTIVATIONS_PER_LAYER * model.d_model + _ffn_activations(model)
+    linear = full - ACTIVATIONS_OF_ATTENTION * model.d_model
+    if isinstance(model, HybridFields):
+        linear += _delta_activations(model, longest)
+    return [full if model.has_full_attention(layer) else linear for layer in range(model.num_layers)]
+
+
+def _delta_activations(model: HybridFields, longest: int) -> float:
+    """Return what the gated delta rule keeps of one position (counted from `delta_layer` and `delta_rule`).
+
+    The convolution's terms and its activation, queries and keys repeated, padded, laid out and weighted, values
+    likewise with norm and gate, and six matrices of a chunk's positions against each other. Rows are padded to whole
+    chunks.
+    """
+    keys, values = model.linear_value_heads * model.linear_key_dim, model.linear_value_heads * model.linear_value_dim
+    chunk = min(CHUNK, longest)
+    padded = math.ceil(longest / chunk) * chunk / longest
+    inside = 9 * keys + 4 * values + PAIRWISE_MATRICES * model.linear_value_heads * chunk
+    return (model.conv_width + 1) * model.conv_channels + 3 * keys + 5 * values + padded * inside
 
 
 def _logits_bytes(model: ModelSpec, knobs: EngineKnobs, positions: float) -> float:
