@@ -45,7 +45,7 @@ def weights_of(loop: Loop) -> dict[str, torch.Tensor]:
 
 def say(loop: Loop, *, rows: slice, length: int) -> None:
     """Make these rows of every rollout end at once: with the end of sequence alone, or with nothing at all."""
-    engine = loop.source.engine  # type: ignore[union-attr]
+    engine = loop.source.own.engine  # type: ignore[union-attr]
     generate = engine.generate
 
     def shortened(*args: Any, **kwargs: Any) -> tuple[RolloutBatch, RolloutTrace]:
@@ -90,7 +90,7 @@ def test_a_batch_in_which_every_row_ends_at_once_teaches_nothing(tmp_path: Path,
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_row_without_a_token_is_refused_and_the_run_goes_on_from_where_it_was(tmp_path: Path, layout: str) -> None:
     loop = loop_of(FAMILIES[0], tmp_path, layout=layout)
-    generate = loop.source.engine.generate  # type: ignore[union-attr]
+    generate = loop.source.own.engine.generate  # type: ignore[union-attr]
     say(loop, rows=slice(5, 6), length=0)
     before = weights_of(loop)
     with pytest.raises(TrialError, match="row 5 of the rollout batch has an empty completion, got 0 tokens; allowed"):
@@ -98,7 +98,7 @@ def test_a_row_without_a_token_is_refused_and_the_run_goes_on_from_where_it_was(
     assert loop.step_index == 0
     after = weights_of(loop)
     assert all(torch.equal(before[name], after[name]) for name in before)
-    loop.source.engine.generate = generate  # type: ignore[union-attr]
+    loop.source.own.engine.generate = generate  # type: ignore[union-attr]
     assert loop.step().step == 0
     loop.close()
 
