@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from observation_factory import gap, steps, steps_with, steps_with_k3
 
-from steptune.core.trial import Observation
+from steptune.core.trial import Observation, QueueCount, QueueStats
 from steptune.core.verdict import Judgement, Verdict
 from steptune.guard.mismatch import check_mismatch
 
@@ -108,6 +108,20 @@ def test_missing_broken_or_impossible_gaps_are_inconclusive_in_either_arm(gaps: 
     assert "candidate" in judged(broken).because
     assert judged(steps(), broken).judgement is Judgement.INCONCLUSIVE
     assert "baseline" in judged(steps(), broken).because
+
+
+def test_a_stream_that_skips_versions_is_judged_on_the_steps_that_have_a_gap() -> None:
+    count = QueueCount(generated=8, trained=8, dropped=0, buffered=0)
+    queue = QueueStats(groups=count, tokens=count, lag_mean=1.0)
+
+    def streamed(gaps: list[object]) -> list[Observation]:
+        return [step.model_copy(update={"queue": queue}) for step in steps_with("mismatch", gaps)]
+
+    assert judged(streamed([gap(), None] * 4)).judgement is Judgement.PASS
+    few = judged(streamed([gap(), None, None, None] * 2))
+    assert few.judgement is Judgement.INCONCLUSIVE
+    assert "need 4 steps, got 2" in few.because
+    assert judged(streamed([gap(k3=5e-3), None] * 4)).judgement is Judgement.FAIL
 
 
 @given(st.lists(st.floats(1e-9, 1e-1), min_size=4, max_size=12))
