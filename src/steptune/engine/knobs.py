@@ -8,6 +8,7 @@ from steptune.core.job import CorrectionKind
 from steptune.core.records import Record
 
 DType = Literal["fp32", "bf16"]
+RolloutDType = Literal["fp32", "bf16", "int8"]
 Dispatch = Literal["where", "sort", "grouped"]
 PositiveInt = Annotated[int, Field(gt=0)]
 NonNegativeInt = Annotated[int, Field(ge=0)]
@@ -35,8 +36,9 @@ class EngineKnobs(Record):
     """Keep the cache of finished rows until the next update, for prompts that go on from them (several turns)."""
     compact_finished: bool = False
     """Finished rows leave the decode batch at once (and waiting rows take their place)."""
-    rollout_dtype: DType = "fp32"
-    """Number format of weights and KV cache in the rollout."""
+    rollout_dtype: RolloutDType = "fp32"
+    """Number format of weights and KV cache in the rollout; int8 rounds the matrices to 8 bits (`int8`) and leaves the
+    rest float32."""
     rollout_threads: PositiveInt = 2
     train_threads: PositiveInt = 2
     """Threads of the trainer, of each of its ranks where there are two."""

@@ -15,7 +15,7 @@ import torch
 from steptune.core.job import JobSpec
 from steptune.core.knob import KnobValue
 from steptune.core.profile import CostCurve, CurvePoint
-from steptune.engine.knobs import DType, EngineKnobs
+from steptune.engine.knobs import EngineKnobs, RolloutDType
 from steptune.engine.new_model import new_model
 from steptune.engine.probe_rows import PROBE_ROWS, probe_rows
 from steptune.engine.produce import prompt_batch, rollout_engine
@@ -39,7 +39,7 @@ ROW_FRACTIONS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 1.0)
 """Batch sizes probed, as parts of the rollouts per step, besides a single row."""
 
 
-def probe_rollout(job: JobSpec, thread_options: Sequence[int], dtype_options: Sequence[DType]) -> list[CostCurve]:
+def probe_rollout(job: JobSpec, thread_options: Sequence[int], dtype_options: Sequence[RolloutDType]) -> list[CostCurve]:
     """Return decode (per iteration, by rows) and prefill (by prompt positions) curves."""
     threads_before = torch.get_num_threads()
     curves: list[CostCurve] = []
@@ -79,7 +79,7 @@ def probe_handover(job: JobSpec) -> list[CostCurve]:
     ]
 
 
-def _curves(job: JobSpec, threads: int, dtype: DType) -> list[CostCurve]:
+def _curves(job: JobSpec, threads: int, dtype: RolloutDType) -> list[CostCurve]:
     when: dict[str, KnobValue] = {"rollout_threads": threads, "rollout_dtype": dtype}
     engine = rollout_engine(job, EngineKnobs(rollout_dtype=dtype))
     engine.load(_weights(job), 0)

@@ -18,9 +18,10 @@ from steptune.core.errors import HealthError
 from steptune.core.model import ExpertFields, ModelSpec
 from steptune.engine.attention import CPU
 from steptune.engine.choose import Choose, Chosen, replayer, sampler
-from steptune.engine.decode_weights import Head, order_pays, order_weights
+from steptune.engine.decode_weights import Head, Packing, order_pays, pack_weights
 from steptune.engine.events import Recorder
 from steptune.engine.generation import Generation, Plan, Turns
+from steptune.engine.int8 import check_int8
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.kv_cache import KVCache
 from steptune.engine.model import Transformer
@@ -41,8 +42,8 @@ from steptune.engine.stream.stream import Stream, StreamPlan
 from steptune.engine.types import PromptBatch, RolloutBatch, RolloutTrace
 from steptune.engine.waiting import LengthHistory
 
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
-"""Torch's name of each `rollout_dtype`."""
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "int8": torch.float32}
+"""What tensors other than packed matrices have under each `rollout_dtype`, the KV cache included."""
 
 
 @final
@@ -67,7 +68,7 @@ class RolloutEngine:
 
         Raises:
             JobError: sharing is asked for without a module, or in another number format than fp32; special tokens
-                that the model does not have.
+                that the model does not have; int8 on a machine without it.
         """
         check_handover(knobs, shared)
         check_ends(pad_id, eos_id, vocab_size)
@@ -79,13 +80,18 @@ class RolloutEngine:
         dtype = DTYPES[knobs.rollout_dtype]
         self._model = shared if shared is not None else Transformer(spec, vocab_size).to(device, dtype)
         self._device = self._model.embed.weight.device
-        is_ordered = shared is None and order_pays(self._model)
-        if is_ordered:
-            order_weights(self._model)
-        self._head = Head(self._model, is_ordered=is_ordered)
+        packing = self._packing()
+        pack_weights(self._model, packing)
+        self._head = Head(self._model, packing)
         self._cache = KVCache(spec, 0, 0, dtype, self._device)
         self._history = LengthHistory()
         self.prefixes = PrefixStore()
+
+    def _packing(self) -> Packing:
+        if self.knobs.rollout_dtype == "int8":
+            check_int8(self._device)
+            return "int8"
+        return "ordered" if not self._is_shared and order_pays(self._model) else "none"
 
     def load(self, state: Mapping[str, Tensor], version: int) -> None:
         """Take over new weights: an in-place cast copy, or only the version where the tensors are shared."""
