@@ -7,7 +7,7 @@ from steptune.core.job import DenseModel
 from steptune.core.model import HybridMoEModel, MoEModel
 from steptune.engine import decode_weights
 from steptune.engine.context import Context
-from steptune.engine.decode_weights import MIN_PARAMETERS, Head, OrderedLinear, order_pays, order_weights
+from steptune.engine.decode_weights import MIN_PARAMETERS, Head, PackedLinear, Packing, order_pays, pack_weights
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.model import Transformer, build_model
 from steptune.engine.produce import prompt_batch
@@ -28,10 +28,10 @@ FORMATS = {"fp32": torch.float32, "bf16": torch.bfloat16}
 VOCAB = 300
 
 
-def ordered(spec: DenseModel, dtype: torch.dtype) -> tuple[Transformer, Head]:
+def ordered(spec: DenseModel, dtype: torch.dtype, packing: Packing = "ordered") -> tuple[Transformer, Head]:
     model = Transformer(spec, VOCAB).to(dtype)
-    order_weights(model)
-    return model, Head(model, is_ordered=True)
+    pack_weights(model, packing)
+    return model, Head(model, packing)
 
 
 @pytest.mark.parametrize("dtype", FORMATS)
@@ -46,7 +46,7 @@ def test_every_layer_and_the_head_give_what_the_plain_model_gives(family: str, d
     head.refresh()
     tolerance = 1e-5 if number == torch.float32 else 0.05
     for ours, theirs in zip(model.modules(), plain.modules(), strict=True):
-        if isinstance(ours, OrderedLinear) or (isinstance(ours, torch.nn.Linear) and ours is not model.head):
+        if isinstance(ours, PackedLinear) or (isinstance(ours, torch.nn.Linear) and ours is not model.head):
             x = torch.randn(3, theirs.weight.shape[1]).to(number)
             assert torch.allclose(ours(x), theirs(x), atol=tolerance)
     hidden = torch.randn(3, spec.d_model).to(number)
@@ -93,7 +93,7 @@ def test_a_missing_or_misshapen_weight_is_refused(dtype: str) -> None:
 
 def test_an_unordered_head_reads_the_models_own_weight() -> None:
     model = Transformer(DENSE, VOCAB)
-    head = Head(model, is_ordered=False)
+    head = Head(model, "none")
     with torch.no_grad():
         model.embed.weight.fill_(2.0)
     assert (head(torch.ones(1, 16)) == 32).all()  # no refresh needed

@@ -4,12 +4,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from steptune.core.job import CorrectionKind
+from steptune.core.job import CorrectionKind, JobSpec
 from steptune.core.records import Record
 
 DType = Literal["fp32", "bf16"]
 RolloutDType = Literal["fp32", "bf16", "int8"]
 Dispatch = Literal["where", "sort", "grouped"]
+INT8_IF = "rollout_dtype"
+"""The knob that may be `int8` only where `knobs.allow` names it or `knobs.pin` says so: 8 bits move log-probs more than
+bf16 does and pay for models of hundreds of millions of parameters only, so they are worth no probe unasked."""
+
 PositiveInt = Annotated[int, Field(gt=0)]
 NonNegativeInt = Annotated[int, Field(ge=0)]
 OverSampling = Annotated[float, Field(gt=1, le=2)]
@@ -85,3 +89,9 @@ class EngineKnobs(Record):
     """How new weights reach the rollout: the same tensors, a copy through (shared) memory, or a file."""
     correction: CorrectionKind = "none"
     """Importance-sampling correction; the job's own unless a change carries one it needs."""
+
+
+def rollout_formats(job: JobSpec) -> tuple[RolloutDType, ...]:
+    """Return the number formats of the rollout that are worth a probe and a trial."""
+    is_asked = INT8_IF in job.knobs.allow or job.knobs.pin.get(INT8_IF) == "int8"
+    return ("fp32", "bf16", "int8") if is_asked else ("fp32", "bf16")

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from pydantic import TypeAdapter
@@ -11,7 +12,7 @@ from steptune.core.framework import ParityOutput
 from steptune.core.knob import KnobValue
 from steptune.core.profile import CostCurve
 from steptune.engine.knob_checks import asks_for_ranks
-from steptune.engine.knobs import DType, EngineKnobs
+from steptune.engine.knobs import DType, EngineKnobs, rollout_formats
 from steptune.engine.orders import FindOrder, OfflineOrder, ProbeOrder, ReplayOrder, StartOrder
 from steptune.engine.parity import param_distance, replay
 from steptune.engine.probe import probe_trainer
@@ -21,6 +22,8 @@ from steptune.engine.sft import load_or_train
 
 COSTS: TypeAdapter[list[CostCurve]] = TypeAdapter(list[CostCurve])
 OUTPUTS: TypeAdapter[list[ParityOutput]] = TypeAdapter(list[ParityOutput])
+TRAIN_FORMATS: tuple[DType, ...] = ("fp32", "bf16")
+Format = TypeVar("Format", bound=str)
 
 
 def carry_out(order: OfflineOrder) -> str:
@@ -57,17 +60,19 @@ def probe(order: ProbeOrder) -> list[CostCurve]:
     folder = Path(order.out_path).parent
     ranked = probe_ranks(order.job, folder, ("fp32", "bf16")) if asks_for_ranks(order.job) else []
     return [
-        *probe_rollout(order.job, *_options(pin, "rollout", threads)),
-        *probe_trainer(order.job, *_options(pin, "train", threads)),
+        *probe_rollout(order.job, *_options(pin, "rollout", threads, rollout_formats(order.job))),
+        *probe_trainer(order.job, *_options(pin, "train", threads, TRAIN_FORMATS)),
         *probe_handover(order.job),
         *ranked,
     ]
 
 
-def _options(pin: dict[str, KnobValue], side: str, threads: Sequence[int]) -> tuple[list[int], list[DType]]:
+def _options(
+    pin: dict[str, KnobValue], side: str, threads: Sequence[int], formats: Sequence[Format]
+) -> tuple[list[int], list[Format]]:
     """Return the numbers of threads and the number formats that a side may run under."""
-    pinned, formats = pin.get(f"{side}_threads"), list[DType](("fp32", "bf16"))
-    dtypes: list[DType] = [name for name in formats if pin.get(f"{side}_dtype", name) == name]
+    pinned = pin.get(f"{side}_threads")
+    dtypes = [name for name in formats if pin.get(f"{side}_dtype", name) == name]
     return [n for n in threads if n == pinned] or list(threads), dtypes
 
 

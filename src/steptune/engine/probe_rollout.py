@@ -39,7 +39,9 @@ ROW_FRACTIONS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 1.0)
 """Batch sizes probed, as parts of the rollouts per step, besides a single row."""
 
 
-def probe_rollout(job: JobSpec, thread_options: Sequence[int], dtype_options: Sequence[RolloutDType]) -> list[CostCurve]:
+def probe_rollout(
+    job: JobSpec, thread_options: Sequence[int], dtype_options: Sequence[RolloutDType]
+) -> list[CostCurve]:
     """Return decode (per iteration, by rows) and prefill (by prompt positions) curves."""
     threads_before = torch.get_num_threads()
     curves: list[CostCurve] = []

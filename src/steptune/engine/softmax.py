@@ -32,8 +32,8 @@ class Softmax:
 
 
 def softmax(logits_nV: Tensor) -> Softmax:
-    """Return the softmax of float32 logits, which are left alone."""
-    shifted_nV = logits_nV - logits_nV.amax(-1, keepdim=True)
+    """Return the softmax of float32 logits, which are overwritten by the shifted ones: a table of megabytes less."""
+    shifted_nV = logits_nV.sub_(logits_nV.amax(-1, keepdim=True))
     weights_nV = shifted_nV.exp()
     total_n = weights_nV.sum(-1)
     log_norm_n = total_n.log()

@@ -41,6 +41,13 @@ def test_every_value_of_the_knob_table_is_one_the_engine_accepts() -> None:
             EngineKnobs.model_validate({spec.name: value})
 
 
+@pytest.mark.parametrize("asked", [{"allow": ("rollout_dtype",)}, {"pin": {"rollout_dtype": "int8"}}])
+def test_int8_is_offered_only_where_the_owner_asks_for_it(asked: dict[str, object]) -> None:
+    job = JOB.model_copy(update={"knobs": KnobsSpec.model_validate(asked)})
+    offered = [next(s.values for s in knob_specs(j) if s.name == "rollout_dtype") for j in (JOB, job)]
+    assert offered == [("fp32", "bf16"), ("fp32", "bf16", "int8")]
+
+
 @pytest.mark.parametrize("kind", ["default", "best_practice", "expert"])
 def test_every_baseline_sets_every_knob_once_and_can_run(kind: str, tmp_path: Path) -> None:
     framework = EmbeddedFramework(cache_dir=tmp_path)

@@ -11,6 +11,7 @@ from steptune.core.knob import Effect, KnobSpec, KnobValue, Restart
 from steptune.core.model import ExpertFields
 from steptune.core.phase import Role
 from steptune.engine.knob_checks import asks_for_ranks
+from steptune.engine.knobs import rollout_formats
 from steptune.engine.plan_shared import can_share_prompts
 from steptune.engine.quota.split import splits
 
@@ -70,7 +71,7 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
         _knob("share_prefill", rollout, (False, True), none, "prefill each prompt once per group"),
         _knob("reuse_prefixes", rollout, (False,), none, "keep finished turns' caches for later ones"),
         _knob("compact_finished", rollout, (False, True), none, "finished rows leave the batch at once"),
-        _knob("rollout_dtype", rollout, ("fp32", "bf16"), precision, "number format of the rollout"),
+        _knob("rollout_dtype", rollout, rollout_formats(job), precision, "number format of the rollout"),
         _knob("rollout_threads", rollout, threads, none, "threads of the rollout"),
         _knob("train_threads", trainer, threads, none, "threads of the trainer"),
         _knob("train_ranks", trainer, ranks, none, "processes that share an update's rows and add up their gradients"),

@@ -1,8 +1,10 @@
 """Grouped-query attention: projections, optional head norms and rotation around whatever `context.attend` does.
 
-Shape letters: N positions (any leading shape), D model, H query head, K key/value head, E head dim.
+Shape letters: N positions (any leading shape), D model, H query head, K key/value head, A = H + K of both,
+E head dim.
 """
 
+import torch
 from torch import Tensor, nn
 
 from steptune.core.model import DecoderModel
@@ -16,18 +18,25 @@ class GroupedQueryAttention(nn.Module):
     def __init__(self, spec: DecoderModel, layer: int) -> None:
         super().__init__()
         self.layer = layer
-        self.heads, self.kv_heads = (spec.num_heads, spec.head_width), (spec.num_kv_heads, spec.head_width)
-        q_width = spec.num_heads * spec.head_width
-        self.split = (q_width, spec.kv_width, spec.kv_width, q_width if spec.attention_gate else 0)
-        self.qkv = nn.Linear(spec.d_model, sum(self.split), bias=spec.attention_bias)
+        self.num_heads, self.num_kv_heads, self.head_width = spec.num_heads, spec.num_kv_heads, spec.head_width
+        q_width, gate_heads = spec.num_heads * spec.head_width, spec.num_heads if spec.attention_gate else 0
+        self.split = (spec.num_heads + spec.num_kv_heads, spec.num_kv_heads, gate_heads)
+        self.qkv = nn.Linear(spec.d_model, sum(self.split) * spec.head_width, bias=spec.attention_bias)
         self.out = nn.Linear(q_width, spec.d_model, bias=spec.attention_bias)
-        self.q_norm = RMSNorm(spec.head_width, spec.norm_eps) if spec.qk_norm else nn.Identity()
-        self.k_norm = RMSNorm(spec.head_width, spec.norm_eps) if spec.qk_norm else nn.Identity()
+        self.q_norm = RMSNorm(spec.head_width, spec.norm_eps) if spec.qk_norm else None
+        self.k_norm = RMSNorm(spec.head_width, spec.norm_eps) if spec.qk_norm else None
 
     def forward(self, x_ND: Tensor, cos_NE: Tensor, sin_NE: Tensor, context: Context) -> Tensor:
         """Return the output [..., D]; rotary tables carry one row per position."""
-        q, k, v, gate = self.qkv(x_ND).split(self.split, dim=-1)
-        q_NHE = rotate(self.q_norm(q.unflatten(-1, self.heads)), cos_NE, sin_NE)
-        k_NKE = rotate(self.k_norm(k.unflatten(-1, self.kv_heads)), cos_NE, sin_NE)
-        out = context.attend(self.layer, q_NHE, k_NKE, v.unflatten(-1, self.kv_heads)).flatten(-2)
-        return self.out(out * gate.sigmoid() if self.split[-1] else out)
+        qk_NAE, v_NKE, gate_NHE = self.qkv(x_ND).unflatten(-1, (-1, self.head_width)).split(self.split, dim=-2)
+        # queries and keys rotate in one go
+        q_NHE, k_NKE = rotate(self._normed(qk_NAE), cos_NE, sin_NE).split((self.num_heads, self.num_kv_heads), dim=-2)
+        out_NHE = context.attend(self.layer, q_NHE, k_NKE, v_NKE)
+        return self.out((out_NHE * gate_NHE.sigmoid() if self.split[-1] else out_NHE).flatten(-2))
+
+    def _normed(self, qk_NAE: Tensor) -> Tensor:
+        """Return queries and keys, all heads side by side, normed where the model does so."""
+        if self.q_norm is None or self.k_norm is None:
+            return qk_NAE
+        q_NHE, k_NKE = qk_NAE.split((self.num_heads, self.num_kv_heads), dim=-2)
+        return torch.cat((self.q_norm(q_NHE), self.k_norm(k_NKE)), dim=-2)

@@ -46,10 +46,13 @@ def gated(gate_up_N2F: Tensor) -> Tensor:
 
 
 def rotary(positions_N: Tensor, spec: DecoderModel, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return cos and sin tables [..., rotary width] (RoFormer, https://arxiv.org/abs/2104.09864)."""
-    frequency = _frequencies(spec, spec.rotary_width, positions_N.device)
-    angle_NE = (positions_N[..., None].float() * frequency).repeat(*([1] * positions_N.ndim), 2)
-    return angle_NE.cos().to(dtype), angle_NE.sin().to(dtype)
+    """Return cos and sin tables [..., rotary width] (RoFormer, https://arxiv.org/abs/2104.09864).
+
+    The first half of the sines is negative: `rotate` then swaps halves without a sign.
+    """
+    angle_Ne = positions_N[..., None].float() * _frequencies(spec, spec.rotary_width, positions_N.device)
+    cos_Ne, sin_Ne = angle_Ne.cos(), angle_Ne.sin()
+    return torch.cat((cos_Ne, cos_Ne), -1).to(dtype), torch.cat((-sin_Ne, sin_Ne), -1).to(dtype)
 
 
 def rotate(x_NHE: Tensor, cos_NE: Tensor, sin_NE: Tensor) -> Tensor:
@@ -57,9 +60,8 @@ def rotate(x_NHE: Tensor, cos_NE: Tensor, sin_NE: Tensor) -> Tensor:
     width = cos_NE.shape[-1]
     if width < x_NHE.shape[-1]:
         return torch.cat((rotate(x_NHE[..., :width], cos_NE, sin_NE), x_NHE[..., width:]), dim=-1)
-    half = width // 2
-    swapped = torch.cat((-x_NHE[..., half:], x_NHE[..., :half]), dim=-1)
-    return x_NHE * cos_NE[..., None, :] + swapped * sin_NE[..., None, :]
+    swapped = torch.cat(x_NHE.chunk(2, dim=-1)[::-1], dim=-1)
+    return torch.addcmul(x_NHE * cos_NE[..., None, :], swapped, sin_NE[..., None, :])
 
 
 def _frequencies(spec: DecoderModel, width: int, device: torch.device) -> Tensor:
