@@ -11,9 +11,9 @@ SCALING = Llama3Rope(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, orig
 
 
 def frequencies(spec: DenseModel) -> Tensor:
-    """Return radians per position, read off position 1."""
+    """Return radians per position, read off position 1; the first half of the sines is negative."""
     cos, sin = rotary(torch.tensor([1]), spec, torch.float64)
-    return torch.atan2(sin, cos)[0, : spec.rotary_width // 2]
+    return torch.atan2(sin, cos)[0, spec.rotary_width // 2 :]
 
 
 def test_fast_frequencies_are_kept_slow_ones_divided_and_those_between_blended() -> None:
