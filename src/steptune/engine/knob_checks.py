@@ -67,12 +67,13 @@ def check_foreign(knobs: EngineKnobs, model: ModelSpec) -> None:
         "router_replay": False,
     }
     wrong = [f"{name}={value}" for name in needed if (value := getattr(knobs, name)) != needed[name]]
+    wrong += ["rollout_dtype=int8"] if knobs.rollout_dtype == "int8" else []
     if wrong:
         raise JobError(
             explain(
                 f"rollout_engine `{knobs.rollout_engine}` does not fit the other knobs",
                 got=", ".join(wrong),
-                allowed=", ".join(f"{name}={needed[name]}" for name in needed),
+                allowed=", ".join((*(f"{name}={needed[name]}" for name in needed), "rollout_dtype=fp32 or bf16")),
                 hint="pin these too, or use rollout_engine `embedded`",
             )
         )

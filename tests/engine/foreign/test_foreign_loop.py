@@ -97,6 +97,8 @@ def test_weights_that_stayed_or_came_in_part_are_an_error(names: tuple[str, ...]
 def test_knobs_that_would_not_be_true_are_refused() -> None:
     with pytest.raises(JobError, match="got schedule=one_step_off, handover=copy; allowed: schedule=sync"):
         check_foreign(KNOBS.model_copy(update={"schedule": "one_step_off", "handover": "copy"}), SPEC)
+    with pytest.raises(JobError, match="got rollout_dtype=int8"):
+        check_foreign(KNOBS.model_copy(update={"rollout_dtype": "int8"}), SPEC)
     with pytest.raises(JobError, match="got MoEModel; allowed: DenseModel"):
         check_foreign(KNOBS, MoEModel())
     check_foreign(KNOBS, SPEC)

@@ -19,6 +19,7 @@ def vllm_engine(job: JobSpec, knobs: EngineKnobs, folder: Path) -> VllmEngine:
         JobError: there is no environment with vLLM, or its kernels cannot do the model's heads.
     """
     vocabulary = vocabulary_of(job)
+    assert knobs.rollout_dtype != "int8", "refused by `check_foreign`"
     settings = VllmSettings(
         python=find_python(),
         dtype=knobs.rollout_dtype,
