@@ -73,7 +73,7 @@ def start_session(
     _check_devices(job)
     _check_baselines(job, framework)
     folder = RunFolder.create(options.root, job, clock)
-    with session_lock(folder.path), machine_lock(_waiting(say_waiting)):
+    with session_lock(folder.path), machine_lock(wait_notice(say_waiting)):
         if isinstance(framework, Prepares):
             framework.prepare(job)  # before the budget's clock starts
         context = _context(job, framework, folder, clock, spent_before_s=0.0)
@@ -100,7 +100,7 @@ def resume_session(
         StoreError: the folder is damaged, foreign, in use, or its session is done.
     """
     folder = RunFolder.open(path)
-    with session_lock(folder.path), machine_lock(_waiting(say_waiting)):
+    with session_lock(folder.path), machine_lock(wait_notice(say_waiting)):
         context = _context(folder.job(), framework, folder, clock, spent_before_s=0.0)
         state = context.state
         if state.started is None:
@@ -275,9 +275,18 @@ def _check_baselines(job: JobSpec, framework: Framework) -> None:
             )
 
 
-def _waiting(say: Callable[[str], None]) -> Callable[[int | None, float], None]:
+WAIT_NOTICE_S = 30.0
+"""Seconds between two notices that the session waits for the machine."""
+
+
+def wait_notice(say: Callable[[str], None]) -> Callable[[int | None, float], None]:
+    """Return the `machine_lock` callback that says at once, and then every `WAIT_NOTICE_S`, who holds the machine."""
+    next_s = 0.0
+
     def wait(pid: int | None, waited_s: float) -> None:
-        if waited_s < 1 or int(waited_s) % 30 == 0:
+        nonlocal next_s
+        if waited_s >= next_s:
+            next_s = waited_s + WAIT_NOTICE_S
             say(f"waiting for another measurement on this machine (pid {pid or 'unknown'}), {waited_s:.0f} s so far")
 
     return wait
