@@ -29,7 +29,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from steptune.core.errors import JobError
+from steptune.core.errors import JobError, TrialError
 from steptune.core.model import DenseModel
 from steptune.engine.foreign.settings import VllmSettings, find_python
 from steptune.engine.foreign.vllm import VllmEngine
@@ -218,11 +218,15 @@ def main() -> int:
         if not is_quick:
             stack.enter_context(machine_lock(lambda pid, s: print(f"waiting for process {pid}", file=sys.stderr)))
         arms: dict[str, Side] = {"ours bf16": Ours(state, "bf16")}
+        failed: dict[str, str] = {}
         if not is_quick:
             arms["ours fp32"] = Ours(state, "fp32")
         for number, (name, start) in enumerate(servers(is_quick).items()):
-            arms[name] = made = start(state, Path(scratch) / str(number))
-            stack.callback(made.engine.close)
+            try:
+                arms[name] = made = start(state, Path(scratch) / str(number))
+                stack.callback(made.engine.close)
+            except TrialError as error:
+                failed[name] = str(error)  # the others are worth their minutes without it
         theirs = {name: arm for name, arm in arms.items() if isinstance(arm, Theirs)}
         table = [measure(arms, rows, 2 if is_quick else NUM_TURNS) for rows in (BATCHES[:1] if is_quick else BATCHES)]
         gaps = {n: gap_of(arm, arms[f"ours {n.split()[1]}"]) for n, arm in theirs.items()}  # type: ignore[arg-type]
@@ -230,6 +234,7 @@ def main() -> int:
     result = {
         "what": "tokens per second of wall time, processor milliseconds per token, and times of an arm over ours",
         "rows": table,
+        "did_not_start": failed,
         "start_s": {name: round(arm.engine.start_s or 0, 1) for name, arm in theirs.items()},
         "reload_s": loads,
         "mean_abs_gap_nats": gaps,
