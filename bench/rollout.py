@@ -13,8 +13,9 @@ inference mode, no top-k, no log-probs; the padding of a finished row is compute
 of the linear layers, which a user of `generate` can have too: one byte and one scale for all of an input, so it is
 coarser than ours (one byte per input and a scale per row moved log-probs by k3 0.23, two bytes by 0.01).
 
-Target: 2 times in every case, each side in its fastest format (*best*); *float* leaves int8 out on both sides. Surprise: with a prompt of 32 and 24 new tokens the
-prefill is a third of the call, bound by arithmetic on both sides, so distinct prompts leave less to win than groups.
+Target: 2 times in every case, each side in its fastest format (*best*); *float* leaves int8 out on both sides.
+Surprise: with a prompt of 32 and 24 new tokens the prefill is a third of the call, bound by arithmetic on both sides,
+so distinct prompts leave less to win than groups.
 """
 
 import argparse
