@@ -93,7 +93,7 @@ class Update:
         )
         if arm.depth is not None:
             pool = Pool(lambda n: Throttled(MemoryPlace(n), n, bytes_per_s=bytes_per_s))
-            self.trainer.offload = Offload(lambda: HostLink(pool), is_unified=False, depth=arm.depth)
+            self.trainer.gradients.offload = Offload(lambda: HostLink(pool), is_unified=False, depth=arm.depth)
         self.prepared = PreparedBatch(scored=batch_of(rows, VOCAB), old_logprobs_BT=None, ref_logprobs_BT=None)
         self.recorder = Recorder()
         self.grad_norm, self.backward_s = 0.0, 0.0
@@ -150,7 +150,8 @@ def table_of(name: str, num_rows: int, num_turns: int) -> list[dict[str, object]
         if not abs(update.grad_norm / expected - 1) <= TOLERANCE:
             sys.exit(f"{arm} has gradient norm {update.grad_norm}, the baseline has {expected}")
         found = ratio_interval(seconds["baseline"][1:], seconds[arm][1:])
-        decision = None if update.trainer.offload is None else update.trainer.offload.decision
+        offload = update.trainer.gradients.offload
+        decision = None if offload is None else offload.decision
         table.append(
             {
                 "model": name,

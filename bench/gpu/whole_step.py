@@ -86,7 +86,7 @@ class Subject:
     def update(self, name: str) -> None:
         """Train on the rows: forward, backward, clipping, AdamW."""
         levers = ARMS[name]
-        self.trainer.knobs = KNOBS.model_copy(update={"moe_dispatch": levers.dispatch})
+        self.trainer.configure(KNOBS.model_copy(update={"moe_dispatch": levers.dispatch}))
         self.trainer.gradients.offload = None if levers.depth is None else self.offloads[levers.depth]
         prepared = PreparedBatch(scored=self.batch, old_logprobs_BT=None, ref_logprobs_BT=None)
         with dense_mask.trainer_attends_by(levers.attend):
