@@ -10,6 +10,9 @@ from loop_cases import small_job, small_loop
 from steptune.core.errors import TrialError
 from steptune.core.profile import SampledLengths
 from steptune.core.trial import Observation
+from steptune.engine.supply.source import Source
+from steptune.engine.supply.state import LoopState
+from steptune.engine.trainer import Trainer
 
 MAX_UNATTRIBUTED_S = 0.01
 """Largest time a step may spend outside every span: 3 % of the example's step of about a second, with room.
@@ -142,6 +145,21 @@ def test_a_killed_worker_is_an_error_and_leaves_no_process(tmp_path: Path) -> No
         [loop.step() for _ in range(2)]
     loop.close()
     assert not worker.is_alive()
+
+
+def test_a_loop_without_a_source_leaves_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    states, closed = list[LoopState](), list[Trainer]()
+
+    def no_source(state: LoopState) -> Source:
+        states.append(state)
+        raise TrialError("no server")
+
+    monkeypatch.setattr(Trainer, "close", lambda trainer: closed.append(trainer))
+    with pytest.raises(TrialError, match="no server"):
+        small_loop(small_job(), tmp_path, make_source=no_source)
+    assert closed[-1] is states[0].trainer
+    assert states[0].recorder.file is not None
+    assert states[0].recorder.file.closed
 
 
 def test_dynamic_sampling_prefers_groups_that_teach(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from steptune.core.errors import HealthError
 from steptune.core.job import DenseModel, JobSpec, MathWorkload, SftSpec
+from steptune.core.pretrained import Pretrained
 from steptune.engine import sft
 from steptune.engine.demonstrations import demonstrated_problems, demonstration_inputs
 from steptune.engine.model import build_model
@@ -116,6 +117,25 @@ def test_the_key_changes_with_what_decides_the_weights_and_nothing_else(monkeypa
     assert sft_key(with_sft(label_smoothing=0.0)) != base
     monkeypatch.setattr(torch, "__version__", "0.0")
     assert sft_key(JOB) != base
+
+
+def test_only_a_start_from_a_folder_depends_on_how_folders_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Pretrained(
+        folder="/m",
+        chat=False,
+        weights_sha256="a",
+        tokenizer_sha256="b",
+        vocab_size=9,
+        context_len=9,
+        eos_id=1,
+        pad_id=1,
+    )
+    jobs = JOB, JOB.model_copy(update={"model": JOB.model.model_copy(update={"pretrained": found})})
+    before = [sft_key(job) for job in jobs]
+    monkeypatch.setattr(sft, "FOLDER_SOURCES", ())
+    own, folder = (sft_key(job) for job in jobs)
+    assert own == before[0]
+    assert folder != before[1]
 
 
 def test_a_cached_start_is_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -194,6 +194,13 @@ def test_several_updates_need_a_separate_logprob_pass() -> None:
     assert trainer.knobs.logprob_batch_tokens == 64
 
 
+def test_a_lever_set_on_the_wrong_object_is_an_error() -> None:
+    trainer = small_trainer()
+    for name in ("offload", "knobs"):
+        with pytest.raises(AttributeError):
+            setattr(trainer, name, None)
+
+
 @pytest.mark.parametrize("broken", [torch.nan, torch.inf])
 def test_a_gradient_that_is_not_finite_is_refused_and_leaves_the_weights(broken: float) -> None:
     batch = scored_batch()

@@ -11,6 +11,7 @@ the age allows (see `ahead`).
 
 import copy
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import final
 
 from torch import Tensor
@@ -85,7 +86,11 @@ class Loop:
         )
         self.prompt_lengths: list[int] = []
         self.completion_lengths: list[int] = []
-        self.source = (make_source or source_of(spec))(self.state)
+        with ExitStack() as undo:  # a loop that does not come about has nobody to close it
+            undo.callback(self.state.recorder.close)
+            undo.callback(self.state.trainer.close)
+            self.source = (make_source or source_of(spec))(self.state)
+            undo.pop_all()
 
     @property
     def model(self) -> Transformer:

@@ -57,11 +57,11 @@ def _found(order: FindOrder) -> str:
 def probe(order: ProbeOrder) -> list[CostCurve]:
     """Measure every primitive under every setting that changes its cost, but for those that the owner has pinned."""
     threads, pin = range(1, order.job.devices.num_cores + 1), order.job.knobs.pin
-    folder = Path(order.out_path).parent
-    ranked = probe_ranks(order.job, folder, ("fp32", "bf16")) if asks_for_ranks(order.job) else []
+    folder, trained = Path(order.out_path).parent, _options(pin, "train", threads, TRAIN_FORMATS)
+    ranked = probe_ranks(order.job, folder, trained[1]) if asks_for_ranks(order.job) else []
     return [
         *probe_rollout(order.job, *_options(pin, "rollout", threads, rollout_formats(order.job))),
-        *probe_trainer(order.job, *_options(pin, "train", threads, TRAIN_FORMATS)),
+        *probe_trainer(order.job, *trained),
         *probe_handover(order.job),
         *ranked,
     ]

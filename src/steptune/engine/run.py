@@ -1,5 +1,6 @@
 """One run of the engine as `serve` drives it: the loop plus the held-out evaluation."""
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
@@ -33,8 +34,13 @@ class Run:
         )
         start = torch.load(run.start_path, weights_only=True)
         self.loop = Loop(spec, new_model(run.job), start)
-        self.problems = self.loop.resume() if run.resume else ()
+        self.problems: tuple[str, ...] = ()
         """What was wrong with checkpoints newer than the one the run goes on from."""
+        if run.resume:
+            with ExitStack() as undo:
+                undo.callback(self.loop.close)
+                self.problems = self.loop.resume()
+                undo.pop_all()
 
     def step(self) -> Observation:
         """Run one step."""

@@ -61,6 +61,9 @@ SOURCES = (
 )
 """Files whose text decides the result."""
 
+FOLDER_SOURCES = ("engine/hf/*.py",)
+"""Further ones, of a job that begins with the weights of a folder."""
+
 log = logging.getLogger(__name__)
 
 
@@ -98,7 +101,8 @@ def sft_key(job: JobSpec) -> str:
         digest.update(part.encode() + b"\0")
     digest.update(torch.__version__.encode())
     package = Path(steptune.__file__).parent
-    for path in sorted(path for pattern in SOURCES for path in package.glob(pattern)):
+    sources = SOURCES if job.model.pretrained is None else (*SOURCES, *FOLDER_SOURCES)
+    for path in sorted(path for pattern in sources for path in package.glob(pattern)):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 

@@ -90,6 +90,19 @@ class _UpdatePart:
 class Trainer:
     """Owns the optimizer of one model; see the module for the order of calls."""
 
+    # a lever set on the wrong object (benches once set one that had moved to `gradients`) is an error, not ignored
+    __slots__ = (
+        "algorithm",
+        "device",
+        "folder",
+        "gradients",
+        "model",
+        "optimizer",
+        "reference",
+        "second",
+        "start_rank",
+    )
+
     def __init__(
         self,
         model: Transformer,
@@ -121,6 +134,11 @@ class Trainer:
             model.parameters(), lr=algorithm.lr, weight_decay=algorithm.weight_decay, fused=True
         )
 
+    @property
+    def knobs(self) -> EngineKnobs:
+        """What `configure` was given last."""
+        return self.gradients.knobs
+
     def configure(self, knobs: EngineKnobs) -> None:
         """Switch to other knobs between two batches.
 
@@ -129,7 +147,6 @@ class Trainer:
                 shared with a second rank (see `ranks.memory`).
         """
         check_knobs(knobs, self.algorithm, self.model.spec)
-        self.knobs = knobs
         self.gradients.configure(knobs)
         if knobs.train_ranks == 1:
             self.close()
@@ -228,8 +245,9 @@ class Trainer:
             with recorder.span(Role.TRAINER, "train/order"):
                 self.second.order_gradient(prepared, number, knobs=self.knobs, step=recorder.step)
 
-    def _accumulate(self, laid: LaidOut, number: int, recorder: Recorder, cur_BT: Tensor | None) -> "_UpdatePart":
+    def _accumulate(self, laid: LaidOut, number: int, recorder: Recorder, cur_BT: Tensor | None) -> _UpdatePart:
         """Leave the whole update's gradient in the model, the second rank's part added."""
+        self.optimizer.zero_grad()  # of an update that failed half-way
         start_s = recorder.clock()
         own = self.gradients.accumulate(laid, number, recorder, cur_BT)
         if self.second is None:

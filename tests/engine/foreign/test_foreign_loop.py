@@ -17,6 +17,7 @@ from steptune.engine.model import Transformer, build_model
 from steptune.engine.produce import TOKENIZER
 from steptune.engine.supply.foreign import Foreign
 from steptune.engine.supply.state import LoopState
+from steptune.engine.threads import torch_threads
 
 KNOBS = EngineKnobs(rollout_engine="vllm", handover="file", compact_finished=True)
 JOB = JobSpec(
@@ -61,13 +62,15 @@ def test_a_step_trains_on_foreign_rollouts_and_leaves_no_server(tmp_path: Path) 
     model = build_model(SPEC, TOKENIZER.vocab_size, 0)
     start = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     spec = LoopSpec(job=JOB, knobs=KNOBS, seed=1, forced=None, capture_batches=0, folder=tmp_path)
-    loop = Loop(spec, model, start, source)
-    server = engines[0].server
-    assert server is not None
-    try:
-        step = loop.step()
-    finally:
-        loop.close()
+    with torch_threads(KNOBS.train_threads + 1):
+        loop = Loop(spec, model, start, source)
+        server = engines[0].server
+        assert server is not None
+        try:
+            step = loop.step()
+            assert torch.get_num_threads() == KNOBS.train_threads
+        finally:
+            loop.close()
     assert step.mismatch is not None
     assert step.mismatch.mean_abs > 0.1  # the stub's log-probs are no model's, and the gap says so
     assert step.num_rollouts == 4

@@ -8,7 +8,9 @@ from rank_cases import MODELS, InlineRank
 
 from steptune.core.job import JobSpec, KnobsSpec
 from steptune.core.profile import CostCurve
+from steptune.engine import offline_work
 from steptune.engine.knob_checks import asks_for_ranks
+from steptune.engine.orders import ProbeOrder
 from steptune.engine.probe_ranks import SIZES, probe_ranks
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -62,3 +64,17 @@ def test_a_hybrids_ranks_share_no_prompt(tmp_path: Path) -> None:
 def test_ranks_are_measured_where_they_may_be_used(knobs: KnobsSpec, asks: bool) -> None:
     job: JobSpec = small_job().model_copy(update={"knobs": knobs})
     assert asks_for_ranks(job) == asks
+
+
+def test_a_pinned_number_format_is_the_only_one_that_ranks_are_measured_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    for name in ("probe_rollout", "probe_trainer", "probe_handover"):
+        monkeypatch.setattr(offline_work, name, lambda *_: [])
+    monkeypatch.setattr(offline_work, "probe_ranks", lambda _job, _folder, dtypes: asked.append(dtypes) or [])
+    for pin in ({}, {"train_dtype": "fp32"}):
+        knobs = KnobsSpec(allow=("train_ranks",), pin=pin)
+        job = small_job().model_copy(update={"knobs": knobs})
+        offline_work.probe(ProbeOrder(job=job, out_path=str(tmp_path / "costs.json")))
+    assert asked == [["fp32", "bf16"], ["fp32"]]

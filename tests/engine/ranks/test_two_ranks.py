@@ -131,8 +131,11 @@ def test_a_rank_that_normalises_by_its_own_rows_is_refused(tmp_path: Path, monke
     monkeypatch.setattr(Gradients, "lay_out", own_rows_only)
     with pytest.raises(TrialError, match="do not agree on the update, which was not applied"):
         train(trainer, [scored_batch()])
-    trainer.close()
     assert torch.equal(flat_params(trainer.model), before)
+    monkeypatch.undo()
+    expected, _ = moved(rank_trainer("dense", 2, tmp_path / "fresh"), [scored_batch(seed=1)])
+    after, _ = moved(trainer, [scored_batch(seed=1)])
+    assert torch.equal(after, expected)  # nothing of the refused gradient is left
 
 
 def test_tokens_trained_twice_or_never_are_refused() -> None:

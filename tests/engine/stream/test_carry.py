@@ -1,6 +1,7 @@
 """Partial rollouts: nothing is lost, nothing too old is trained on, long rows are not starved."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,12 @@ from steptune.core.profile import SampledLengths
 from steptune.engine.ahead.groups import Group
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.loop import Loop
-from steptune.engine.produce import prompt_batch
+from steptune.engine.produce import Producer, prompt_batch
 from steptune.engine.stream.carry import CarryBook, CarryBound
 from steptune.engine.stream.groups import Said, Start, rollout_of
 from steptune.engine.supply.carrying import Carrying
+from steptune.engine.types import RolloutBatch
+from steptune.envs.math.problems import Problem
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from loop_cases import small_job, small_loop
@@ -203,6 +206,37 @@ def test_dynamic_sampling_makes_the_place_again_and_counts_stay_true(tmp_path: P
     loop.close()
     assert all(step.queue is not None and step.queue.tokens.is_conserved for step in steps)
     assert all(step.mixed_groups_frac == 0.0 for step in steps)
+
+
+def test_a_carried_group_is_held_against_the_problem_that_it_was_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verify, is_its_own = Producer.verify, list[bool]()
+
+    def seen(self: Producer, batch: RolloutBatch, problems: Sequence[Problem]) -> torch.Tensor:
+        (problem,) = problems
+        asked = self.vocabulary.encode_prompt(problem.text)
+        is_its_own.append(batch.prompts.tokens_BP[0, : int(batch.prompts.lengths_B[0])].tolist() == asked)
+        return verify(self, batch, problems)
+
+    monkeypatch.setattr(Producer, "verify", seen)
+    how = {"dynamic_sampling": True, "max_sampling_rounds": 3}
+
+    def run(num_steps: int) -> Loop:
+        loop = partial_loop(tmp_path, checkpoint_every=1, algorithm=how, rollout_concurrency=8)
+        loop.resume()
+        [loop.step() for _ in range(num_steps)]
+        return loop
+
+    loop = run(1)
+    places = loop.source.places.tries  # type: ignore[union-attr]
+    assert set(places) & set(loop.source.book.making)  # type: ignore[union-attr]  a later problem goes on
+    loop.rehearse(1e-4)
+    loop.step()
+    loop.close()
+    run(2).close()  # from the state, in a process that knows nothing else
+    assert len(is_its_own) > 12
+    assert all(is_its_own)
 
 
 def test_what_must_be_taken_always_fits_into_a_step() -> None:

@@ -83,7 +83,7 @@ def own_logprobs(model: Transformer, tokens: list[int]) -> Tensor:
     device = model.embed.weight.device
     token_N, position_N = torch.tensor(tokens, device=device), torch.arange(len(tokens), device=device)
     with torch.no_grad():
-        context = Context(attend=attend_runs([Run(len(tokens), 1)]))
+        context = Context(attend=attend_runs([Run(len(tokens), 1)], device=device))
         logits_NV = model.logits(model.hidden(token_N, position_N, context)).float()
     logprob_NV = logits_NV.log_softmax(-1)
     return logprob_NV[:-1].gather(1, token_N[1:, None])[:, 0].cpu()

@@ -23,11 +23,12 @@ class Places:
         self.producer, self.algorithm = producer, producer.job.algorithm
         is_dynamic = self.algorithm.dynamic_sampling and producer.forced is None
         self.max_tries = self.algorithm.max_sampling_rounds if is_dynamic else 1
-        self._tries: dict[int, int] = {}
+        self.tries: dict[int, int] = {}
+        """Groups that a place has had and that taught nothing, by place; 0 where it is not named."""
 
     def start(self, number: int) -> Start:
         """Return the group to begin at a place."""
-        _, prompts = self.producer.group_prompts(number, self._tries.get(number, 0))
+        _, prompts = self.producer.group_prompts(number, self.tries.get(number, 0))
         forced_g = self.producer.forced_group(number)
         if forced_g is None:
             forced_g = torch.full((self.algorithm.group_size,), self.algorithm.max_completion_len)
@@ -35,12 +36,12 @@ class Places:
 
     def verified(self, done: Done) -> Group | None:
         """Return a complete group with its rewards, or None where its place is to be begun again."""
-        tries = self._tries.pop(done.number, 0)
+        tries = self.tries.pop(done.number, 0)
         problem, _ = self.producer.group_prompts(done.number, tries)
         raw_reward_g = self.producer.verify(done.batch, [problem])
         is_mixed = bool(mixed_groups(raw_reward_g, group_size=self.algorithm.group_size).any())
         if not is_mixed and tries + 1 < self.max_tries:
-            self._tries[done.number] = tries + 1
+            self.tries[done.number] = tries + 1
             return None
         return Group(
             number=done.number,

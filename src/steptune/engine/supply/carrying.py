@@ -96,7 +96,7 @@ class Carrying:
         """Nothing is ever in flight between steps."""
 
     def state(self) -> SourceState:
-        """The book: groups that wait and that go on, and the counts."""
+        """The book: groups that wait and that go on, the counts, and which problem of its place each group has."""
         book = self.book
         return {
             "making": copy(book.making),
@@ -104,6 +104,7 @@ class Carrying:
             "next_place": book.next_place,
             "num_groups": copy(book.num_groups),
             "num_tokens": copy(book.num_tokens),
+            "tries": copy(self.places.tries),
         }
 
     def load_state(self, state: SourceState) -> None:
@@ -112,6 +113,7 @@ class Carrying:
         book.making, book.ready = copy(state["making"]), copy(state["ready"])
         book.next_place = state["next_place"]
         book.num_groups, book.num_tokens = copy(state["num_groups"]), copy(state["num_tokens"])
+        self.places.tries = copy(state["tries"])
 
     def close(self) -> None:
         """No process to stop."""

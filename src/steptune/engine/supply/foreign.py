@@ -2,6 +2,8 @@
 
 from typing import final
 
+import torch
+
 from steptune.core.phase import Role
 from steptune.engine.foreign.arrival import ArrivalProbe
 from steptune.engine.foreign.for_job import vllm_engine
@@ -31,6 +33,7 @@ class Foreign:
         self.loop, self.engine = state, engine
         spec, recorder = state.spec, state.recorder
         recorder.roles = (Role.TRAINER, Role.ROLLOUT, Role.ENVIRONMENT)
+        torch.set_num_threads(spec.knobs.train_threads)
         self.producer = Producer(spec.job, engine, spec.seed, spec.forced, recorder)
         rows = len(state.model.embed.weight)
         try:
