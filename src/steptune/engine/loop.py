@@ -205,6 +205,7 @@ class Loop:
             scored=scored,
             stats=stats,
             version=state.version,
+            is_cache_mixed=state.spec.knobs.inflight_update,
             memory_bytes=sum(
                 peak or 0 for peak in (peak_memory_bytes(), supply.peak_memory_bytes, stats.other_rank_memory_bytes)
             )

@@ -20,15 +20,17 @@ def observation(
     stats: TrainStats,
     version: int,
     memory_bytes: int | None,
+    is_cache_mixed: bool,
 ) -> Observation:
     """Return the record of a step.
 
     The gap at equal weights is the training forward's where data is fresh, the hand-over probe's where it is
-    not; neither is ever made up.
+    not; neither is ever made up. ``is_cache_mixed``: rows go on over the cache of older weights, so that even a token
+    of the newest weights was not sampled by them alone, and only the probe can tell.
     """
     produced, batch = supply.produced, supply.produced.batch
     lengths = batch.lengths_B
-    fresh = next((lag.gap for lag in stats.gap_by_lag if lag.lag == 0), None)
+    fresh = next((lag.gap for lag in stats.gap_by_lag if lag.lag == 0 and not is_cache_mixed), None)
     return Observation(
         step=step,
         step_time_s=seconds,

@@ -177,6 +177,21 @@ def test_the_mismatch_is_probed_at_equal_weights_though_data_is_old(tmp_path: Pa
     assert all(step.off_policy[-1].gap.k3 > 1e-7 for step in steps[2:])
 
 
+def test_tokens_over_a_mixed_cache_are_no_gap_at_equal_weights(tmp_path: Path) -> None:
+    lengths = (12, 1, 2, 3, 5, 4, 6, 7, 2, 9, 1, 1, 7, 3, 8, 3)
+    forced = SampledLengths(prompt=(5,) * 48, completion=lengths * 3, rollouts_per_step=16)
+    loop = ahead_loop(tmp_path, 1, eager=lambda: False, inflight_update=True, forced=forced)
+    steps = [loop.step() for _ in range(8)]
+    groups = [group for made in wire_of(loop).sent for group in made.groups]
+    loop.close()
+    # rows that were sampled by two versions, and trained on while the later of them was the newest
+    late = [g for g in groups if len(g.batch.versions_BT[g.batch.mask_BT].unique()) > 1 and g.number // 4 > 0]
+    assert any(int(g.batch.versions_BT.max()) == g.number // 4 for g in late)
+    probed = [step.mismatch for step in steps if step.mismatch is not None]
+    assert len(probed) >= 4
+    assert all(gap.k3 < 1e-9 for gap in probed)
+
+
 def test_a_group_that_teaches_nothing_is_made_again_with_the_next_problem_of_its_place(tmp_path: Path) -> None:
     # nothing is ever solved, so no group is mixed: every place is tried as often as it may be
     loop = ahead_loop(tmp_path, 1, algorithm={"dynamic_sampling": True, "max_sampling_rounds": 3})

@@ -33,6 +33,7 @@ from steptune.engine.knobs import Dispatch
 from steptune.engine.kv_cache import KVCache
 from steptune.engine.model import Transformer
 from steptune.engine.rollout_checks import check_context, check_logprobs, check_prompts
+from steptune.engine.routes import NOT_RECORDED
 from steptune.engine.sampling import noise_keys
 from steptune.engine.slots import GENERATED, ROW
 from steptune.engine.stream.groups import Done, Start, rollout_of
@@ -285,7 +286,7 @@ class Stream:
         head_k = torch.tensor([len(head) for head in heads])
         tokens_kH = torch.nn.utils.rnn.pad_sequence(heads, batch_first=True, padding_value=self.plan.pad_id)
         table = self.table.outputs.routes_BLJk
-        routes_kLJk = None if table is None else torch.full_like(table[: len(heads)], -1)
+        routes_kLJk = None if table is None else torch.full_like(table[: len(heads)], NOT_RECORDED)
         self.decoder.prefill(
             tokens_kH.to(self._device),
             head_k.to(self._device),
