@@ -192,7 +192,7 @@ def main() -> int:
     torch.set_num_threads(1)
     load, started_s = os.getloadavg()[0], time.monotonic()
     with machine_lock(lambda _pid, _s: None):
-        tables = [table_of(name, *((40, 2) if is_quick else (40, 9))) for name in MODELS]
+        tables = [table_of(name, *((40, 2) if is_quick else (40, 5))) for name in MODELS]
     for table in tables:
         show(table)
     result = {
