@@ -7,12 +7,13 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from steptune.adapters.embedded.framework import EmbeddedFramework
 from steptune.adapters.embedded.orphans import stop_marked
-from steptune.adapters.embedded.session import EngineSession
+from steptune.adapters.embedded.session import EngineSession, stall_s_of
 from steptune.core.errors import TrialError
 from steptune.core.framework import LaunchSpec, ParityInput
 from steptune.core.job import AlgorithmSpec, DenseModel, JobSpec, LimitsSpec, MathWorkload, SftSpec
@@ -62,6 +63,22 @@ def test_a_run_saves_its_weights_as_a_folder_and_goes_on(session: EngineSession,
     (tmp_path / "a_file").touch()
     assert "NotADirectoryError" in (session.save_model(tmp_path / "a_file" / "step-1") or "")
     assert session.run_steps(1)[0].step == 1
+
+
+def test_patience_grows_with_the_model(session: EngineSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+
+    def ask(_order: object, timeout_s: float) -> dict[str, Any]:
+        asked.append(timeout_s)
+        return {"observations": [], "refused": None}
+
+    monkeypatch.setattr(session, "_ask", ask)
+    session.run_steps(1)
+    session.save_model(tmp_path)
+    session.min_stall_s = stall_s_of(40e6)  # ten times SMALL_PARAMETERS
+    session.run_steps(1)
+    session.save_model(tmp_path)
+    assert asked == [2 * 60, 120, 2 * 600, 600]
 
 
 def test_a_killed_run_says_so_and_can_be_closed(session: EngineSession) -> None:

@@ -16,7 +16,8 @@ from steptune.adapters.embedded.conflicts import conflicts
 from steptune.adapters.embedded.knobs import knob_specs
 from steptune.adapters.embedded.orphans import run_mark, stop_marked
 from steptune.adapters.embedded.render import render_job
-from steptune.adapters.embedded.session import START_TIMEOUT_S, EngineSession, session_environment
+from steptune.adapters.embedded.session import START_TIMEOUT_S, EngineSession, session_environment, stall_s_of
+from steptune.adapters.embedded.shape import shape_of_model
 from steptune.adapters.embedded.work import WorkCounter
 from steptune.core.errors import JobError, StepTuneError, TrialError, explain, named_error
 from steptune.core.framework import LaunchSpec, Lever, ParityInput, ParityOutput
@@ -33,6 +34,7 @@ from steptune.engine.orders import FindOrder, OfflineOrder, ProbeOrder, ReplayOr
 from steptune.engine.serve import RunFile
 from steptune.envs.math.problems import train_problem
 from steptune.envs.vocabulary import vocabulary_of
+from steptune.shapes.count import parameters
 
 PROMPTS_LOOKED_AT = 2000
 """Training problems whose longest prompt fixes the padded micro-batch of the baselines."""
@@ -128,7 +130,8 @@ class EmbeddedFramework:
             resume=spec.resume,
         )
         start_s = START_TIMEOUT_S if knobs.rollout_engine == "embedded" else START_TIMEOUT_S + VLLM_START_TIMEOUT_S
-        return EngineSession(run.model_dump_json(), out_dir, run_mark(out_dir), start_s)
+        stall_s = stall_s_of(parameters(shape_of_model(job.model)).total)
+        return EngineSession(run.model_dump_json(), out_dir, run_mark(out_dir), start_s, stall_s)
 
     def replay_updates(self, job: JobSpec, parity: Sequence[ParityInput], out_dir: Path) -> list[ParityOutput]:
         """Replay recorded batches through every input's trainer, all in float32."""

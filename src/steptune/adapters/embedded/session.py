@@ -21,7 +21,12 @@ STALL_FACTOR = 30.0
 """A step is hung when it takes this many times the longest step so far."""
 
 MIN_STALL_S = 60.0
-"""Seconds below which nothing is called hung."""
+"""Seconds below which no step of a model of `SMALL_PARAMETERS` is called hung."""
+
+SMALL_PARAMETERS = 4e6
+"""A model that takes a second or two a step (bench/vs_trl: 4 M parameters, 64 rollouts, two cores). From there on
+patience grows with size, as work does: the first step and the first validation of 135 M parameters take minutes, and
+nobody knows yet how long a step is."""
 
 EXIT_S = 5.0
 """Seconds a run gets to leave by itself before it is killed by id."""
@@ -37,7 +42,14 @@ QUIET_THREADS = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
 class EngineSession:
     """Implements `core.framework.Session`."""
 
-    def __init__(self, run_json: str, folder: Path, mark: str, start_timeout_s: float = START_TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        run_json: str,
+        folder: Path,
+        mark: str,
+        start_timeout_s: float = START_TIMEOUT_S,
+        min_stall_s: float = MIN_STALL_S,
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         run_file = folder / "run.json"
         run_file.write_text(run_json, encoding="utf-8")
@@ -53,13 +65,13 @@ class EngineSession:
             env=session_environment(os.environ, mark),
         )
         self.folder = folder
-        self.longest_step_s, self.start_timeout_s = 0.0, start_timeout_s
+        self.longest_step_s, self.start_timeout_s, self.min_stall_s = 0.0, start_timeout_s, min_stall_s
         self.is_ready = False
         """The engine loads while other runs load too; the first order waits for it."""
 
     def run_steps(self, num_steps: int, *, rehearse_s: float = 0.0) -> list[Observation]:
         """Run steps; see `core.framework.Session`."""
-        timeout_s = max(MIN_STALL_S, STALL_FACTOR * self.longest_step_s) * (num_steps + 1) + rehearse_s
+        timeout_s = max(self.min_stall_s, STALL_FACTOR * self.longest_step_s) * (num_steps + 1) + rehearse_s
         answer = self._ask({"order": "steps", "num_steps": num_steps, "rehearse_s": rehearse_s}, timeout_s)
         made = [Observation.model_validate(o) for o in answer["observations"]]
         self.longest_step_s = max([self.longest_step_s, *(o.step_time_s for o in made)])
@@ -67,7 +79,7 @@ class EngineSession:
 
     def evaluate(self) -> EvalResult:
         """Held-out accuracy at the current weights."""
-        return EvalResult.model_validate(self._ask({"order": "evaluate"}, START_TIMEOUT_S)["result"])
+        return EvalResult.model_validate(self._ask({"order": "evaluate"}, self._patience_s)["result"])
 
     def lengths(self) -> SampledLengths:
         """Lengths of every rollout so far."""
@@ -75,7 +87,7 @@ class EngineSession:
 
     def save_model(self, folder: Path) -> str | None:
         """Write the current weights; see `core.framework.SavesModels`."""
-        return self._ask({"order": "save", "folder": str(folder.absolute())}, START_TIMEOUT_S)["refused"]
+        return self._ask({"order": "save", "folder": str(folder.absolute())}, self._patience_s)["refused"]
 
     def close(self) -> None:
         """Close the order pipe; a run that does not leave is killed by its id."""
@@ -88,6 +100,11 @@ class EngineSession:
             self.process.kill()
             self.process.wait()
         self.log.close()
+
+    @property
+    def _patience_s(self) -> float:
+        """Seconds for an order that is no step."""
+        return max(START_TIMEOUT_S, self.min_stall_s)
 
     def _ask(self, order: Mapping[str, object], timeout_s: float) -> dict[str, Any]:
         assert self.process.stdin is not None
@@ -125,6 +142,15 @@ class EngineSession:
 
     def _log(self) -> str:
         return f"{self.folder.name}/stderr.txt"
+
+
+def stall_s_of(num_parameters: float) -> float:
+    """Return the seconds below which no step of a model of that size is called hung.
+
+    >>> stall_s_of(1e6), stall_s_of(136e6)
+    (60.0, 2040.0)
+    """
+    return MIN_STALL_S * max(1.0, num_parameters / SMALL_PARAMETERS)
 
 
 def session_environment(base: Mapping[str, str], mark: str) -> dict[str, str]:
