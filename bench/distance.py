@@ -1,6 +1,6 @@
 """How far from the machine? Training over the peak matmul rate, decoding over what the memory can deliver.
 
-`python bench/distance.py [--quick]` writes `bench/results/distance.json` in about two minutes. Both ceilings are
+`python bench/distance.py [--quick]` writes `bench/results/distance.json` in about three minutes. Both ceilings are
 measured in the same run, between the models' blocks: the best float32 matmul rate of several sizes, and the rate at
 which a matrix-vector product streams as many bytes as the model's weights have (they may fit in a cache, and then the
 cache is the ceiling). Surprise: for models this small neither ceiling binds in decoding, the per-operator overhead
@@ -29,7 +29,7 @@ sys.path.insert(0, str(HERE / "vs_trl"))
 from same_work import SHAPES, job, lengths_of  # noqa: E402
 
 from steptune.core.job import JobSpec  # noqa: E402
-from steptune.core.model import MoEModel  # noqa: E402
+from steptune.core.model import HybridModel, ModelSpec, MoEModel  # noqa: E402
 from steptune.engine.events import Recorder  # noqa: E402
 from steptune.engine.knobs import EngineKnobs  # noqa: E402
 from steptune.engine.model import Transformer, build_model  # noqa: E402
@@ -43,6 +43,14 @@ from steptune.store.files import replace  # noqa: E402
 from steptune.store.lock import machine_lock  # noqa: E402
 
 KNOBS = EngineKnobs(share_prefill=True, compact_finished=True, layout="packed", micro_batch_tokens=4096)
+MODELS: dict[str, ModelSpec] = {
+    **SHAPES,
+    "hybrid": HybridModel(
+        num_layers=4, full_attention_every=4, d_model=256, num_heads=8, num_kv_heads=4, d_ff=1024, rotary_frac=0.25,
+        linear_key_heads=4, linear_value_heads=8, linear_key_dim=32, linear_value_dim=32,
+    ),
+}  # fmt: skip
+"""Those of the comparison with TRL, and Qwen3.5's shape in small."""
 BATCHES = (1, 8, 64)
 """Rows decoded together."""
 MATMUL_SIZES = (512, 1024, 1536)
@@ -111,12 +119,13 @@ class Subject:
     """One model with a rollout engine and a trainer."""
 
     def __init__(self, shape: str) -> None:
-        self.spec: JobSpec = job(shape)
+        sized_as = shape if shape in SHAPES else "dense"
+        self.spec: JobSpec = job(sized_as).model_copy(update={"model": MODELS[shape]})
         self.model: Transformer = build_model(self.spec.model, TOKENIZER.vocab_size, seed=0)
         self.engine: RolloutEngine = rollout_engine(self.spec, KNOBS)
         self.engine.load(self.model.state_dict(), version=0)
         self.trainer = Trainer(self.model, self.spec.algorithm, KNOBS, PAD)
-        self.lengths = lengths_of(shape)
+        self.lengths = lengths_of(sized_as)
         self.batch = self.generate(64, None)
         self.train_flops = self._count_flops()
         self.num_operators = self.decode_operators()
@@ -166,6 +175,17 @@ class Subject:
         idle = shape.num_experts - shape.top_k
         return self.weight_bytes - idle * 3 * shape.d_model * shape.d_expert * shape.num_layers * 4
 
+    @property
+    def row_bytes(self) -> int:
+        """Bytes that one row's history moves in an iteration: keys and values once, a recurrent state twice."""
+        shape = self.spec.model
+        num_full = sum(shape.has_full_attention(layer) for layer in range(shape.num_layers))
+        moved = DECODE_TOKENS // 2 * num_full * 2 * shape.kv_width * 4
+        if isinstance(shape, HybridModel):
+            state = shape.state_numbers * 4
+            moved += (shape.num_layers - num_full) * 2 * state
+        return moved
+
 
 DECODE_TOKENS = 64
 """Tokens per row of the decode measurement; the cache's own bytes are counted at half of it."""
@@ -173,11 +193,9 @@ DECODE_TOKENS = 64
 
 def decode_floor_s(subject: Subject, num_rows: int, flops_per_s: float, bytes_per_s: float) -> float:
     """Return the least seconds of one decode iteration: bytes over bandwidth or FLOP over peak, the larger."""
-    shape = subject.spec.model
-    cached = num_rows * DECODE_TOKENS // 2 * shape.num_layers * 2 * shape.kv_width * 4
     flops = 2 * num_rows * subject.active_bytes / 4
     read = min(subject.weight_bytes, subject.active_bytes * num_rows)
-    return max((read + cached) / bytes_per_s, flops / flops_per_s)
+    return max((read + num_rows * subject.row_bytes) / bytes_per_s, flops / flops_per_s)
 
 
 def one_round(subject: Subject, batches: tuple[int, ...]) -> dict[str, float]:
@@ -203,7 +221,7 @@ def main() -> int:
     num_rounds = 2 if options.quick else 5
     torch.set_num_threads(os.cpu_count() or 1)
     load = os.getloadavg()[0]
-    subjects = {shape: Subject(shape) for shape in SHAPES if shape != "smollm2" or options.large}
+    subjects = {shape: Subject(shape) for shape in MODELS if shape != "smollm2" or options.large}
     rows: dict[str, list[dict[str, float]]] = {shape: [] for shape in subjects}
     with machine_lock(lambda pid, s: None):
         for _ in range(num_rounds):
