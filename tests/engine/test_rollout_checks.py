@@ -52,3 +52,12 @@ def test_lengths_beyond_the_context_are_refused_and_the_last_one_inside_is_not()
         made.generate(prompts([3, 4, 5, 6]), max_completion_len=3, temperature=1.0, seed=0)
     batch, _ = made.generate(prompts([3, 4, 5, 6]), max_completion_len=2, temperature=1.0, seed=0)
     assert int(batch.lengths_B) <= 2
+
+
+def test_a_token_beyond_the_tokenizer_is_a_prompt_where_the_embedding_has_a_row_for_it() -> None:
+    spec = SPEC.model_copy(update={"padded_vocab": 16})
+    made = RolloutEngine(spec, EngineKnobs(), vocab_size=10, pad_id=0, eos_id=2)
+    batch, _ = made.generate(prompts([3, 15]), max_completion_len=2, temperature=1.0, seed=0)
+    assert int(batch.lengths_B) >= 1
+    with pytest.raises(JobError, match="got token 16; allowed: 0 to 15"):
+        made.generate(prompts([3, 16]), max_completion_len=2, temperature=1.0, seed=0)

@@ -59,6 +59,10 @@ class DecoderModel(Record):
     pretrained: Pretrained | None = None
     """Where weights and vocabulary come from; None: random weights, and the workload's own vocabulary."""
 
+    def embedding_rows(self, vocab_size: int) -> int:
+        """Return how many token ids the model can read and write, for a tokenizer of ``vocab_size``."""
+        return max(vocab_size, self.padded_vocab or 0)
+
     def has_full_attention(self, layer: int) -> bool:
         """Return whether a layer attends to keys and values (True of all but hybrids)."""
         every = self.full_attention_every if isinstance(self, HybridFields) else 1

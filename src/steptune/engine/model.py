@@ -59,7 +59,7 @@ class Transformer(nn.Module):
     def __init__(self, spec: ModelSpec, vocab_size: int) -> None:
         super().__init__()
         self.spec = spec
-        num_rows = max(vocab_size, spec.padded_vocab or 0)
+        num_rows = spec.embedding_rows(vocab_size)
         self.embed = nn.Embedding(num_rows, spec.d_model)
         self.blocks = nn.ModuleList([Block(spec, i) for i in range(spec.num_layers)])
         self.norm = RMSNorm(spec.d_model, spec.norm_eps)

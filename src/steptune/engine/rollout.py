@@ -72,14 +72,14 @@ class RolloutEngine:
         """
         check_handover(knobs, shared)
         check_ends(pad_id, eos_id, vocab_size)
-        self._vocab_size, self._context_len = vocab_size, context_len
+        self._context_len = context_len
         self.knobs = knobs
         self.version = 0
         self._pad_id, self._eos_id = pad_id, eos_id
         self._is_shared = shared is not None
         dtype = DTYPES[knobs.rollout_dtype]
         self._model = shared if shared is not None else Transformer(spec, vocab_size).to(device, dtype)
-        self._device = self._model.embed.weight.device
+        self._num_tokens, self._device = self._model.embed.num_embeddings, self._model.embed.weight.device
         packing = self._packing()
         pack_weights(self._model, packing)
         self._head = Head(self._model, packing)
@@ -122,7 +122,7 @@ class RolloutEngine:
             JobError: empty prompts, tokens that the model does not have, or a length that cannot be.
             HealthError: the weights give NaN or infinite log-probs.
         """
-        check_prompts(prompts, self._vocab_size)
+        check_prompts(prompts, self._num_tokens)
         limit_B = limits(prompts, max_completion_len, limits_B if forced_lengths_B is None else forced_lengths_B)
         check_context(prompts, limit_B, self._context_len)
         choose = sampler(temperature, self._eos_id, is_forced=forced_lengths_B is not None, greedy=greedy)
@@ -167,7 +167,7 @@ class RolloutEngine:
             moe_dispatch=self.knobs.moe_dispatch,
             pad_id=self._pad_id,
             eos_id=self._eos_id,
-            vocab_size=self._vocab_size,
+            num_tokens=self._num_tokens,
             context_len=self._context_len,
         )
         choose = choose if recorder is None else _counted(choose, recorder)
@@ -182,7 +182,7 @@ class RolloutEngine:
             JobError: empty prompts or completions.
             HealthError: the weights give NaN or infinite log-probs.
         """
-        check_prompts(prompts, self._vocab_size)
+        check_prompts(prompts, self._num_tokens)
         limit_B = limits(prompts, completion_BT.shape[1], lengths_B)
         choose, width = replayer(completion_BT.to(self._device), temperature), completion_BT.shape[1]
         buffers = self._buffers(prompts, width, temperature, with_routes=False)

@@ -37,8 +37,11 @@ def limits(prompts: PromptBatch, max_len: int, forced_lengths_B: Tensor | None) 
     return forced_lengths_B.long()
 
 
-def check_prompts(prompts: PromptBatch, vocab_size: int) -> None:
+def check_prompts(prompts: PromptBatch, num_tokens: int) -> None:
     """Refuse a batch without rows, a prompt without tokens, and tokens that the model has no embedding for.
+
+    ``num_tokens`` is the embedding's rows, padding of the vocabulary included: a model may write what no tokenizer does,
+    and its completions are scored as prompts.
 
     Raises:
         JobError: any of these.
@@ -53,12 +56,12 @@ def check_prompts(prompts: PromptBatch, vocab_size: int) -> None:
             )
         )
     least, most = map(int, prompts.tokens_BP.aminmax())
-    if least < 0 or most >= vocab_size:
+    if least < 0 or most >= num_tokens:
         raise JobError(
             explain(
                 "the prompts hold tokens that the model does not know",
-                got=f"token {most if most >= vocab_size else least}",
-                allowed=f"0 to {vocab_size - 1}",
+                got=f"token {most if most >= num_tokens else least}",
+                allowed=f"0 to {num_tokens - 1}",
                 hint="use the tokenizer that came with the model",
             )
         )

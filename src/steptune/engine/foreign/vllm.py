@@ -69,7 +69,7 @@ class VllmEngine:
         check_head(spec)
         check_ends(pad_id, eos_id, vocab_size)
         self._spec, self.settings, self._folder = spec, settings, folder
-        self._vocab_size, self._pad_id, self._eos_id = vocab_size, pad_id, eos_id
+        self._num_tokens, self._pad_id, self._eos_id = spec.embedding_rows(vocab_size), pad_id, eos_id
         self._temperature = temperature
         self._start = start or self._start_vllm
         self._server: ServerProcess | None = None
@@ -138,7 +138,7 @@ class VllmEngine:
                 at another temperature than 1.
             TrialError: the server died, or its answer makes no sense.
         """
-        check_prompts(prompts, self._vocab_size)
+        check_prompts(prompts, self._num_tokens)
         limit_B = limits(prompts, max_completion_len, limits_B if forced_lengths_B is None else forced_lengths_B)
         check_context(prompts, limit_B, self.settings.max_model_len)
         self._check_sampling(temperature, is_forced=forced_lengths_B is not None)
@@ -168,7 +168,7 @@ class VllmEngine:
         if temperature != 1:
             hint = "divide the logits in the trainer instead"
             raise JobError(explain("vLLM scores at temperature 1", got=temperature, allowed="1", hint=hint))
-        check_prompts(prompts, self._vocab_size)
+        check_prompts(prompts, self._num_tokens)
         rows = zip(prompts.tokens_BP.tolist(), prompts.lengths_B.tolist(), strict=True)
         heads = [tokens[:length] for tokens, length in rows]
         tails = [row[:n] for row, n in zip(completion_BT.tolist(), lengths_B.tolist(), strict=True)]

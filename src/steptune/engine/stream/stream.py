@@ -64,7 +64,7 @@ class StreamPlan:
     moe_dispatch: Dispatch
     pad_id: int
     eos_id: int
-    vocab_size: int
+    num_tokens: int
     context_len: int | None
 
 
@@ -145,7 +145,7 @@ class Stream:
             JobError: prompts without tokens, tokens the model does not have, or a length beyond the context.
         """
         plan, prompts = self.plan, start.prompts
-        check_prompts(prompts, plan.vocab_size)
+        check_prompts(prompts, plan.num_tokens)
         check_context(prompts, start.limit_g, plan.context_len)
         num_rows = prompts.num_rows
         self._make_room(int(prompts.lengths_B.max()) + plan.max_completion_len)
