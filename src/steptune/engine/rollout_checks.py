@@ -40,8 +40,8 @@ def limits(prompts: PromptBatch, max_len: int, forced_lengths_B: Tensor | None) 
 def check_prompts(prompts: PromptBatch, num_tokens: int) -> None:
     """Refuse a batch without rows, a prompt without tokens, and tokens that the model has no embedding for.
 
-    ``num_tokens`` is the embedding's rows, padding of the vocabulary included: a model may write what no tokenizer does,
-    and its completions are scored as prompts.
+    ``num_tokens`` is the embedding's rows, padding of the vocabulary included: a model may write what no tokenizer
+    has, and its completions are scored as prompts.
 
     Raises:
         JobError: any of these.
