@@ -3,7 +3,8 @@
 `.venv-peers/bin/python bench/vs_trl/against_trl.py [--shape dense] [--quick]` (the environment of `make test-peers`)
 writes `bench/results/vs_trl_SHAPE.json`. Arms run in processes of their own and take turns in blocks; a block's first
 step is warm-up. First every candidate of *TRL tuned*, *ours* and *ours overlapped* runs one block and the fastest of
-each is kept; then the five arms are measured. Targets (dense): 1.5 and 2.2 times TRL tuned.
+each is kept; then the five arms are measured, and our levers added one by one. Targets (dense): 1.5 and 2.2 times TRL
+tuned; SmolLM2's shape: 1.3 times.
 """
 
 import argparse
@@ -35,7 +36,10 @@ BLOCK_STEPS = 3
 ENVIRONMENT = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "TOKENIZERS_PARALLELISM": "false"}
 """Waiting threads sleep: a paused arm must cost the running one nothing. It is the faster setting on both sides."""
 
-SYNC_TARGET, OVERLAPPED_TARGET = 1.5, 2.2
+TARGETS = {
+    "dense": {"ours over TRL tuned": 1.5, "ours overlapped over TRL tuned": 2.2},
+    "smollm2": {"ours over TRL tuned": 1.3},
+}
 
 
 class Process:
@@ -121,11 +125,12 @@ def ratio(means: dict[str, list[float]], slow: str, fast: str) -> dict[str, obje
 
 
 def main() -> int:
-    """Tune, measure, print and save; exit 1 if a target of the dense model is missed."""
+    """Tune, measure, print and save."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shape", choices=sorted(SHAPES), default="dense")
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--compile", action="store_true", help="also try TRL with torch_compile")
+    parser.add_argument("--no-levers", action="store_true", help="five arms only: nine of SmolLM2 do not fit in 24 GB")
     parser.add_argument("--quick", action="store_true", help="two rounds, nothing written")
     options = parser.parse_args()
     rounds = 2 if options.quick else options.rounds
@@ -140,7 +145,7 @@ def main() -> int:
             "ours": fastest(options.shape, table.OUR_CANDIDATES, trials),
             "ours overlapped": fastest(options.shape, table.OVERLAPPED_CANDIDATES, trials),
         }
-        levers = table.lever_arms(arms["ours"])
+        levers = {} if options.no_levers else table.lever_arms(arms["ours"])
         means = measure(options.shape, arms | levers, rounds)
     lengths = lengths_of(options.shape)
     result = {
@@ -163,11 +168,10 @@ def main() -> int:
                 ("TRL tuned", "ours"),
                 ("TRL tuned", "ours overlapped"),
                 ("ours", "ours overlapped"),
-                ("TRL tuned", next(iter(levers))),
-                *pairwise((*levers, "ours")),
+                *(pairwise(("TRL tuned", *levers, "ours")) if levers else ()),
             ]
         },
-        "targets": {"ours over TRL tuned": SYNC_TARGET, "ours overlapped over TRL tuned": OVERLAPPED_TARGET},
+        "targets": TARGETS.get(options.shape, {}),
         "versions": {name: version(name) for name in ("trl", "transformers", "torch")},
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, load {load:.2f} at the start",
         "wall_s": round(time.monotonic() - started_s),
