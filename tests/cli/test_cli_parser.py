@@ -14,7 +14,10 @@ FLAGS = {
     "compare": ["--help", "--html", "--json", "a", "b"],
     "lint": ["--help", "--html", "--json", "files"],
     "tune": ["--advise-only", "--help", "--resume", "--runs", "--set", "job"],
-    "forecast": ["--device", "--help", "--json", "--model", "--num-devices", "--runs", "--set", "target"],
+    "forecast": [
+        *("--async", "--device", "--fewest", "--given", "--help", "--json", "--model", "--num-devices", "--on"),
+        *("--runs", "--set", "--split", "--sweep", "targets"),
+    ],
     "report": ["--help", "--json", "--trace", "--verify", "run"],
     "score": ["--help", "--json", "--plot", "--public", "runs"],
     "train": [

@@ -1,6 +1,7 @@
 """`steptune forecast`: what a change would do, from a run's profile (or a job's latest run).
 
-Given a framework's configuration instead, the answer is the memory of its job.
+Given a framework's configuration instead, the answer is the memory of its job; given a log and a question, the step
+model's.
 """
 
 import argparse
@@ -11,7 +12,9 @@ from pathlib import Path
 from steptune.cli.frameworks import framework_of, running_framework_of
 from steptune.cli.job_files import read_job
 from steptune.cli.memory_forecast import is_config, print_memory
+from steptune.cli.step_forecast import is_asked, print_answer
 from steptune.cli.streams import print_line, say
+from steptune.cli.wrong_call import WrongCallError
 from steptune.core.change import Change, Move
 from steptune.core.errors import JobError, explain, nearest
 from steptune.core.forecast import Forecast
@@ -29,10 +32,17 @@ from steptune.tune.session import TuneOptions, start_session
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the forecast of the given settings against the baseline, or the memory of a configuration's job."""
-    if is_config(Path(args.target)):
+    """Print the forecast of the given settings against the baseline, a configuration's memory or a log's step."""
+    if is_asked(args):
+        return print_answer(args)
+    target = Path(args.targets[0])
+    if is_config(target):
         return print_memory(args)
-    job, state = _find_profile(Path(args.target), Path(args.runs))
+    if len(args.targets) > 1:
+        raise WrongCallError(
+            explain("one job or run at a time", got=f"{len(args.targets)}", allowed="1", hint="forecast them in turn")
+        )
+    job, state = _find_profile(target, Path(args.runs))
     profile = state.baseline
     assert profile is not None, "a run without a profile is not chosen"
     framework = framework_of(job)

@@ -172,14 +172,17 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
 
 def _add_forecast(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "target",
-        metavar="JOB|RUN|CONFIG",
-        help="job file, run folder with a profile, or a configuration of verl, NeMo RL or TRL (its memory)",
+        "targets",
+        nargs="+",
+        metavar="JOB|RUN|CONFIG|LOG",
+        help="job file, run folder with a profile, a configuration of verl, NeMo RL or TRL (its memory), or, with one "
+        "of the questions below, a pasted log and what else there is of its job",
     )
+    _add_questions(parser)
     parser.add_argument("--device", metavar="NAME", help="of a configuration: the device, as `H100` or `A100 40GB`")
     parser.add_argument("--model", metavar="NAME|FILE", help="of a configuration: a public model, or its config.json")
     parser.add_argument(
-        "--num-devices", type=int, metavar="N", help="of a configuration: devices, where its settings do not say"
+        "--num-devices", type=int, metavar="N", help="of a configuration or log: devices it has, where it does not say"
     )
     parser.add_argument(
         "--set",
@@ -188,12 +191,38 @@ def _add_forecast(parser: argparse.ArgumentParser) -> None:
         type=_assignment,
         default=[],
         metavar="KNOB=VALUE",
-        help="knob to change",
+        help="knob to change; of a log: `prompts_per_step` or `group_size`",
     )
     parser.add_argument("--json", action="store_true", help="print the forecast as JSON")
     parser.add_argument("--runs", default="runs", metavar="DIR", help="where run folders are kept (default: runs)")
     refused = "1 it was refused, a configuration's job does not fit"
     parser.epilog = f"exit codes: 0 a forecast was made, {refused}, or {RUN_CODES.removeprefix('1 ')}"
+
+
+def _add_questions(parser: argparse.ArgumentParser) -> None:
+    asked = parser.add_argument_group("questions to the step model about a log")
+    asked.add_argument("--on", type=int, metavar="N", action=_Once, help="the same job on N devices")
+    asked.add_argument("--fewest", action="store_true", help="the fewest devices that keep the step time")
+    asked.add_argument(
+        "--async",
+        dest="max_lag",
+        type=int,
+        metavar="LAG",
+        action=_Once,
+        help="each side on its own devices, samples at most LAG updates behind",
+    )
+    asked.add_argument(
+        "--split", metavar="TRAIN:ROLLOUT", action=_Once, help="devices of each side (default: the best split)"
+    )
+    asked.add_argument("--sweep", action="store_true", help="rank device counts, synchronous and not, and splits")
+    asked.add_argument(
+        "--given",
+        action="append",
+        type=_assignment,
+        default=[],
+        metavar="FACT=N",
+        help="a fact of the measured run that the log lacks; the answer names them",
+    )
 
 
 def _add_report(parser: argparse.ArgumentParser) -> None:

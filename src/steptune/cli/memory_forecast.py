@@ -25,7 +25,7 @@ def print_memory(args: argparse.Namespace) -> int:
     from steptune.readers.read_paste import read_paste
     from steptune.report.memory_text import memory_answer, memory_text
 
-    paste = _with_settings(read_paste((Path(args.target),)), args.settings)
+    paste = _with_settings(read_paste(tuple(map(Path, args.targets))), args.settings)
     expected = expected_memory(paste, model=args.model, device=args.device, num_devices=args.num_devices)
     print_line(memory_answer(expected).model_dump_json(indent=2) if args.json else memory_text(expected))
     return 1 if expected.fit.answer == "does not fit" else 0

@@ -43,20 +43,27 @@ class Totals:
     carried_s: float = 0.0
 
 
-def parameters_from_totals(work: Work, cluster: Cluster, totals: Totals, *, acceptance: float = 1.0) -> StepParameters:
+def parameters_from_totals(
+    work: Work,
+    cluster: Cluster,
+    totals: Totals,
+    *,
+    acceptance: float = 1.0,
+    rows_to_double: float = ROWS_TO_DOUBLE,
+) -> StepParameters:
     """Scale the priors' shapes until the model gives this configuration's totals.
 
     Raises:
         ForecastError: a side's total is not a positive number, or the configuration cannot run.
     """
-    shape = DecodeCurve(rows=(1.0, 1.0 + ROWS_TO_DOUBLE), seconds=(1.0, 2.0))
+    shape = DecodeCurve(rows=(1.0, 1.0 + rows_to_double), seconds=(1.0, 2.0))
     raw = StepParameters(rollout=RolloutCosts(decode=shape), train=TrainCosts(per_token_s=1.0), acceptance=acceptance)
     made = scaled_to(raw, work, cluster, totals)
     return replace(
         made,
         train_reference=TrainReference(num_devices=cluster.train.num_devices, is_colocated=cluster.is_colocated),
         rollout_log_sd=SHAPE_LOG_SD,
-        listed=(*made.listed, *_PRIORS),
+        listed=(*made.listed, *_priors(rows_to_double)),
     )
 
 
@@ -100,14 +107,15 @@ def scaled_to(raw: StepParameters, work: Work, cluster: Cluster, totals: Totals)
     )
 
 
-_PRIORS = (
-    Parameter(name="rows to double", value=ROWS_TO_DOUBLE, unit="rows", source=Source.FORECAST, where="prior"),
-    Parameter(
-        name="training's exponent of devices",
-        value=SHARED_TO_OWN[0],
-        unit="1",
-        source=Source.PUBLISHED,
-        where=f"verl docs/advance/fully_async.md; {SAME_MODE[0]} within one mode",
-    ),
-)
-"""What a total cannot tell."""
+def _priors(rows_to_double: float) -> tuple[Parameter, ...]:
+    """What a total cannot tell."""
+    return (
+        Parameter(name="rows to double", value=rows_to_double, unit="rows", source=Source.FORECAST, where="prior"),
+        Parameter(
+            name="training's exponent of devices",
+            value=SHARED_TO_OWN[0],
+            unit="1",
+            source=Source.PUBLISHED,
+            where=f"verl docs/advance/fully_async.md; {SAME_MODE[0]} within one mode",
+        ),
+    )

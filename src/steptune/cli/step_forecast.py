@@ -1,0 +1,116 @@
+"""`steptune forecast LOG --on 40`: the step model asked about a pasted log.
+
+Surprise: a log without a question is read as a configuration, and its memory is forecast.
+"""
+
+import argparse
+import math
+from collections.abc import Sequence
+
+from steptune.cli.input_files import input_files
+from steptune.cli.own_files import is_job, run_folder_of
+from steptune.cli.show import presentable, print_text
+from steptune.cli.streams import print_plain
+from steptune.cli.wrong_call import WrongCallError
+from steptune.core.errors import explain, nearest
+from steptune.forecast.ask.question import CHANGEABLE, GIVEN, Question
+
+
+def is_asked(args: argparse.Namespace) -> bool:
+    """Return whether a flag was given that only the step model answers."""
+    return bool(args.fewest or args.sweep or args.given) or any(
+        flag is not None for flag in (args.on, args.max_lag, args.split)
+    )
+
+
+def print_answer(args: argparse.Namespace) -> int:
+    """Print the answer to the question that the flags ask.
+
+    Raises:
+        StepTuneError: the flags contradict each other, or the log lacks what the answer rests on.
+    """
+    from steptune.forecast.ask.ask import ask
+    from steptune.readers.read_paste import read_paste
+    from steptune.report.answer_json import answer_json
+    from steptune.report.step_text import step_text
+
+    question = question_of(args)
+    with input_files(args.targets) as paths:
+        if own := next((path for path in paths if is_job(path) or run_folder_of(path) is not None), None):
+            raise _wrong(
+                "this question is asked of a pasted log", f"`{own}`", "logs of a framework", "drop it, or use `--set`"
+            )
+        answer = presentable(ask(read_paste(paths), question))
+    if args.json:
+        print_plain(answer_json(answer))
+    else:
+        print_text(step_text(answer))
+    return 0
+
+
+def question_of(args: argparse.Namespace) -> Question:
+    """Return the question.
+
+    Raises:
+        WrongCallError: a flag has a value that it cannot have, or two of them contradict each other.
+    """
+    split = None if args.split is None else _split(args.split)
+    counts = {"--on": args.on, "--async": args.max_lag, "--num-devices": args.num_devices}
+    for flag, count in counts.items():
+        if count is not None and count < 1:
+            raise _wrong(f"`{flag}` is a count", f"`{count}`", "1 or more", "leave it out for the log's own")
+    if args.fewest and args.sweep:
+        raise _wrong("one question at a time", "`--fewest` and `--sweep`", "one of them", "ask twice")
+    if split is not None and (args.fewest or args.sweep or args.on is not None):
+        raise _wrong(
+            "`--split` already says how many devices", f"`{args.split}` and another count", "one", "drop one of them"
+        )
+    return Question(
+        devices=args.on,
+        max_lag=args.max_lag,
+        split=split,
+        wants_fewest=args.fewest,
+        wants_sweep=args.sweep,
+        measured_devices=args.num_devices,
+        given=_numbers("--given", args.given, GIVEN),
+        changed=_numbers("--set", args.settings, CHANGEABLE),
+    )
+
+
+def _split(text: str) -> tuple[int, int]:
+    train, colon, rollout = text.partition(":")
+    if not (colon and train.isdecimal() and rollout.isdecimal() and int(train) and int(rollout)):
+        raise _wrong("`--split` is devices that train and devices that generate", f"`{text}`", "TRAIN:ROLLOUT", "`8:8`")
+    return int(train), int(rollout)
+
+
+def _numbers(flag: str, texts: Sequence[str], names: Sequence[str]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        if name not in names:
+            what = f"`{flag}` of a log does not take this"
+            hint = nearest(name, names)
+            if flag == "--set":
+                hint = "one total per side cannot price a knob inside it: try two settings and `steptune compare` them"
+            raise _wrong(what, f"`{name}`", ", ".join(names), hint)
+        found[name] = _number(flag, name, value)
+    return found
+
+
+def _number(flag: str, name: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    is_whole = value == int(value) if math.isfinite(value) else False
+    is_part = name == "clipped_frac" and 0 <= value < 1
+    is_length = name in ("completion_mean", "completion_max", "prompt_mean") and 0 < value < math.inf
+    if not (is_part or is_length or (is_whole and value >= 1)):
+        allowed = "a part below 1" if name == "clipped_frac" else "a positive number, whole where it counts things"
+        raise _wrong(f"`{flag} {name}` has no such value", f"`{text}`", allowed, f"`{flag} {name}=N`")
+    return value
+
+
+def _wrong(what: str, got: str, allowed: str, hint: str) -> WrongCallError:
+    return WrongCallError(explain(what, got=got, allowed=allowed, hint=hint))

@@ -1,0 +1,1 @@
+"""Questions to the step model about a pasted log: other device counts, an asynchronous schedule, a whole space."""
