@@ -2,13 +2,16 @@
 
 import argparse
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 from steptune import __version__
+from steptune.cli.public_model import refitted_without
 from steptune.cli.streams import print_line, print_plain
 from steptune.cli.wrong_call import WrongCallError
 from steptune.core.event import Event
 from steptune.core.records import Record
+from steptune.forecast.public.arm import PublicForecaster
 from steptune.published.async_losers import async_losers
 from steptune.published.memory_cases import memory_cases
 from steptune.published.public_run import public_runs
@@ -19,7 +22,7 @@ from steptune.score.model import TRIVIAL_ARMS
 from steptune.score.peaks import TRIVIAL_PEAKS
 from steptune.score.plot import board_svg
 from steptune.score.prospective import ProspectiveLine, aa_noise_frac, prospective_lines
-from steptune.score.signs import TRIVIAL_SIGNS
+from steptune.score.signs import TRIVIAL_SIGNS, sign_of
 from steptune.score.text import board_text, prospective_text
 from steptune.store.files import replace
 from steptune.store.journal import read_journal
@@ -60,11 +63,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _board() -> Board:
     data = PublicData(runs=public_runs(), losers=async_losers(), cases=memory_cases())
+    model = PublicForecaster()
     arms = Arms(
-        step=TRIVIAL_ARMS,
-        sign=TRIVIAL_SIGNS,
+        step=(*TRIVIAL_ARMS, model),
+        sign=(*TRIVIAL_SIGNS, (model.name, sign_of(model))),
         memory=(*TRIVIAL_MEMORY_ARMS, ("footprint", footprint_answer)),
         peaks=(*TRIVIAL_PEAKS, ("footprint", footprint_peak_gib)),
+        left_out={model.name: cache(lambda owner: refitted_without(owner, data.runs, model))},
+        notes=(f"{model.name}: {model.free.listed()}",),
     )
     return public_board(data, arms, date=datetime.now(UTC).date().isoformat(), steptune_version=__version__)
 

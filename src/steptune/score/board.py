@@ -31,6 +31,7 @@ from steptune.score.memory import MemoryModel, MemoryScore, score_memory
 from steptune.score.model import StepModel
 from steptune.score.noise import NoiseLine, noise_lines
 from steptune.score.peaks import PeakLine, PeakModel, peak_lines
+from steptune.score.refusals import RefusalLine, refusal_lines
 from steptune.score.signs import SignCall, async_pairs, score_signs
 
 BOTH_SIDES = "both"
@@ -104,11 +105,15 @@ class Board(Record):
     num_pairs_left_out: dict[str, int]
     """Ordered pairs of another algorithm, of another framework or with drifted lengths, by side."""
     errors: tuple[ErrorLine, ...]
+    refusals: tuple[RefusalLine, ...]
+    """Why step models refused pairs of a job."""
     choices: tuple[ChoiceLine, ...]
     signs: tuple[SignLine, ...]
     memory: tuple[MemoryScore, ...]
     peaks: tuple[PeakLine, ...]
     noise: tuple[NoiseLine, ...]
+    notes: tuple[str, ...] = ()
+    """What must be known of an arm: its free parameters."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,6 +126,8 @@ class Arms:
     peaks: Sequence[tuple[str, PeakModel]]
     left_out: Mapping[str, ModelFor] = field(default_factory=dict)
     """Step models that are fitted anew without each source, by name."""
+    notes: Sequence[str] = ()
+    """What must be known of an arm."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -143,11 +150,15 @@ def public_board(data: PublicData, arms: Arms, *, date: str, steptune_version: s
         num_groups={side: len(members) for side, members in by_side.items()},
         num_pairs_left_out={side: sum(group.num_left_out for group in members) for side, members in by_side.items()},
         errors=(*errors, *_left_out_lines(groups, arms.left_out)),
+        refusals=tuple(
+            line for side, members in by_side.items() for line in refusal_lines(side, arms.step, members)
+        ),
         choices=tuple(_choice_line(side, arm, members) for side, members in by_side.items() for arm in arms.step),
         signs=tuple(_sign_lines(groups, data.losers, arms.sign)),
         memory=tuple(_memory_scores(data.cases, arms.memory)),
         peaks=peak_lines(arms.peaks, data.cases),
         noise=noise_lines(data.runs),
+        notes=tuple(arms.notes),
     )
 
 

@@ -1,11 +1,16 @@
 """The scoreboard as text: one table a question, the noise of the data first, for every figure is read beside it."""
 
 from collections.abc import Sequence
+from textwrap import wrap
 
 from steptune.score.board import Board, ChoiceLine, ErrorLine, SignLine
 from steptune.score.memory import MemoryScore
 from steptune.score.peaks import PeakLine
 from steptune.score.prospective import ProspectiveLine
+from steptune.score.refusals import RefusalLine
+
+TEXT_WIDTH = 120
+"""Columns of the printed board."""
 
 NOTHING = "-"
 """Stands for what is not known."""
@@ -19,6 +24,7 @@ def board_text(board: Board) -> str:
             f"jobs with a scored pair: {_counts(board.num_groups)}",
             f"ordered pairs left out: {_counts(board.num_pairs_left_out)}",
             "errors are |ln(forecast / measured)| as a percentage, jobs weighted equally",
+            *(line for note in board.notes for line in wrap(note, TEXT_WIDTH)),
             "",
             *_table(
                 ["noise of the data", "median", "worst", "pairs", "jobs"],
@@ -36,6 +42,7 @@ def board_text(board: Board) -> str:
             "",
             *_error_table(board.errors),
             "",
+            *_refusal_table(board.refusals),
             *_choice_table(board.choices),
             "",
             *_sign_table(board.signs),
@@ -84,6 +91,13 @@ def _error_table(lines: Sequence[ErrorLine]) -> list[str]:
         if line.num_answered
     ]
     return _table(head, rows)
+
+
+def _refusal_table(lines: Sequence[RefusalLine]) -> list[str]:
+    if not lines:
+        return []
+    rows = [[line.reason, line.side, line.arm, str(line.num_pairs)] for line in lines]
+    return [*_table(["refused because", "side", "arm", "pairs"], rows), ""]
 
 
 def _choice_table(lines: Sequence[ChoiceLine]) -> list[str]:
