@@ -1,7 +1,7 @@
 """The step model on public rows for `steptune score --public`: what it may be fitted on, and its refits.
 
-Only rows of side `fit` are evidence. Surprise: the committed constants are a fit of the same evidence; refitting without
-a source happens here and now, so that nobody has to trust that it was done.
+Only rows of side `fit` are evidence. Surprise: the committed constants are a fit of the same evidence; refitting
+without a source happens here and now, so that nobody has to trust that it was done.
 """
 
 from collections.abc import Sequence

@@ -150,9 +150,7 @@ def public_board(data: PublicData, arms: Arms, *, date: str, steptune_version: s
         num_groups={side: len(members) for side, members in by_side.items()},
         num_pairs_left_out={side: sum(group.num_left_out for group in members) for side, members in by_side.items()},
         errors=(*errors, *_left_out_lines(groups, arms.left_out)),
-        refusals=tuple(
-            line for side, members in by_side.items() for line in refusal_lines(side, arms.step, members)
-        ),
+        refusals=tuple(line for side, members in by_side.items() for line in refusal_lines(side, arms.step, members)),
         choices=tuple(_choice_line(side, arm, members) for side, members in by_side.items() for arm in arms.step),
         signs=tuple(_sign_lines(groups, data.losers, arms.sign)),
         memory=tuple(_memory_scores(data.cases, arms.memory)),

@@ -5,7 +5,7 @@ from steptune.forecast.public.arm import PublicForecaster
 from steptune.forecast.public.evidence import phases_of, trainer_row
 from steptune.forecast.public.fit import Evidence, PhaseEvidence, fit, loss
 from steptune.forecast.public.job import read
-from steptune.forecast.public.parameters import PRIOR
+from steptune.forecast.public.parameters import FITTED, NAMES, PRIOR
 from steptune.forecast.public.schedule import phases
 from steptune.published.public_run import public_runs
 from steptune.published.split import Side
@@ -15,8 +15,15 @@ RUNS = public_runs()
 
 def test_evidence_is_of_side_fit_alone() -> None:
     seen = evidence(RUNS)
-    assert seen.ratios and seen.phases
+    assert seen.ratios
+    assert seen.phases
     assert {one.base.side for one in seen.ratios} == {Side.FIT}
+
+
+def test_the_committed_constants_are_what_their_evidence_gives() -> None:
+    again = fit(evidence(RUNS))
+    for name in NAMES:
+        assert math.isclose(getattr(again, name), getattr(FITTED, name), rel_tol=0.01), name
 
 
 def test_a_left_out_owner_leaves_no_evidence() -> None:
@@ -50,7 +57,8 @@ def test_a_trainer_benchmark_is_read_as_full_packs() -> None:
     (one,) = phases_of(step)
     # two packs of 16,384 on each of eight devices
     assert math.isclose(one.job.tokens, 2 * 8 * 16384)
-    assert one.phase == "train" and one.seconds == run.train_s
+    assert one.phase == "train"
+    assert one.seconds == run.train_s
 
 
 def test_rows_without_lengths_are_no_evidence_of_seconds() -> None:

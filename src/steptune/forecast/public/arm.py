@@ -5,19 +5,26 @@ the forecast of the measured row is its own step. The ratio to another row is th
 """
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 
 from steptune.forecast.public.job import CannotReadError, Job, read
-from steptune.forecast.public.parameters import PRIOR, Free
+from steptune.forecast.public.parameters import FITTED, Free
 from steptune.forecast.public.schedule import PHASES, Phase, Phases, hides_logprobs, phases, step_s
 from steptune.published.public_run import PublicRun
 
 FACTOR_BOUNDS = (0.05, 20.0)
-"""Factors on phases that nobody measured stay within these."""
+"""The common factor of phases stays within these where no phase was measured."""
+
+REST_BOUND = 2.5
+"""Factor of the phases that were not measured over the mean of those that were, at most, or its inverse."""
 
 EXPOSED_FRAC = 0.08
-"""Exposed wait over the step above which generation is known to be the longer side."""
+"""Exposed wait over the step above which a batch that is generated whole is known to be the longer side."""
+
+EXPOSED_STEADY_FRAC = 0.4
+"""The same where engines never drain: hand-over and the staleness bound make trainers wait too."""
 
 BISECTIONS = 40
 
@@ -26,7 +33,7 @@ BISECTIONS = 40
 class PublicForecaster:
     """Forecasts public rows. Example: ``PublicForecaster(free=fit(rows))``."""
 
-    free: Free = PRIOR
+    free: Free = FITTED
     name: str = "step model"
 
     def step_s(self, run: PublicRun, *, measured: PublicRun | None) -> float | None:
@@ -63,12 +70,26 @@ def calibrate(base: Job, raw: Phases, measured: PublicRun, free: Free) -> tuple[
     def with_rest(rest: float) -> dict[Phase, float]:
         return {name: factors.get(name, rest) for name in PHASES}
 
-    low, high = FACTOR_BOUNDS
+    rest = _mean(list(factors.values()))
+    if not (base.is_steady and "train" in known):  # there, hand-over and staleness bounds make the wait, not generation
+        rest = _solved(lambda tried: step_s(base, raw.scaled(with_rest(tried)), free), measured.step_time_s, rest)
+    found = with_rest(1.0 if rest is None else rest)
+    return found, measured.step_time_s / step_s(base, raw.scaled(found), free)
+
+
+def _solved(step_of: Callable[[float], float], wanted_s: float, usual: float | None) -> float | None:
+    """Return the factor at which the step is the one wanted; ``usual`` where none within bounds makes it."""
+    low, high = FACTOR_BOUNDS if usual is None else (usual / REST_BOUND, usual * REST_BOUND)
+    if not step_of(low) <= wanted_s <= step_of(high):
+        return usual
     for _ in range(BISECTIONS):
         mid = math.sqrt(low * high)
-        low, high = (mid, high) if step_s(base, raw.scaled(with_rest(mid)), free) < measured.step_time_s else (low, mid)
-    found = with_rest(low)
-    return found, measured.step_time_s / step_s(base, raw.scaled(found), free)
+        low, high = (mid, high) if step_of(mid) < wanted_s else (low, mid)
+    return low
+
+
+def _mean(factors: list[float]) -> float | None:
+    return math.exp(math.fsum(map(math.log, factors)) / len(factors)) if factors else None
 
 
 def _known_s(base: Job, measured: PublicRun) -> dict[Phase, float]:
@@ -79,20 +100,21 @@ def _known_s(base: Job, measured: PublicRun) -> dict[Phase, float]:
     if measured.logprob_s and passes:
         known["logprob"] = passes
     own_s = measured.other_settings.get("generate_sequences_s")
-    if measured.full_gen_s:
-        known["generation"] = measured.full_gen_s
-    elif isinstance(own_s, int | float) and base.is_async:
+    if isinstance(own_s, int | float) and own_s > 0:  # engines alone; what else the row calls generation is hand-over
         known["generation"] = float(own_s)
-    elif _is_rollout_bound(measured):
+    elif measured.full_gen_s:
+        known["generation"] = measured.full_gen_s
+    elif _is_rollout_bound(base, measured):
         assert measured.exposed_wait_s is not None, measured.id
         hidden = 0.0 if hides_logprobs(base) else known.get("logprob", 0.0)
         known["generation"] = known.get("train", 0.0) + hidden + measured.exposed_wait_s
     return known
 
 
-def _is_rollout_bound(measured: PublicRun) -> bool:
+def _is_rollout_bound(base: Job, measured: PublicRun) -> bool:
     wait, step = measured.exposed_wait_s, measured.step_time_s
-    return wait is not None and step is not None and bool(measured.train_s) and wait > EXPOSED_FRAC * step
+    least = EXPOSED_STEADY_FRAC if base.is_steady else EXPOSED_FRAC
+    return wait is not None and step is not None and bool(measured.train_s) and wait > least * step
 
 
 def _read(run: PublicRun, like: PublicRun | None) -> Job:
@@ -112,8 +134,3 @@ class _Key:
 @lru_cache(maxsize=4096)
 def _cached(run: _Key, like: _Key | None) -> Job:
     return read(run.run, None if like is None else like.run)
-
-
-def refitted(model: PublicForecaster, free: Free) -> PublicForecaster:
-    """Return the model with other parameters."""
-    return replace(model, free=free)

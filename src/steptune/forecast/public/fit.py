@@ -89,7 +89,8 @@ def loss(free: Free, evidence: Evidence) -> float:
 
 def ratio_error(model: PublicForecaster, one: RatioEvidence) -> float | None:
     """Return forecast less measured log ratio; None where the model refuses."""
-    assert one.base.step_time_s is not None and one.other.step_time_s is not None
+    assert one.base.step_time_s is not None
+    assert one.other.step_time_s is not None
     forecast = model.step_s(one.other, measured=one.base)
     return None if forecast is None else math.log(forecast / one.other.step_time_s)
 

@@ -7,12 +7,11 @@ Surprise: the second part does not shrink with more replicas, which is why doubl
 and why letting samples live across updates gains most where answers are long and few.
 """
 
-import math
 from functools import lru_cache
 
 from steptune.footprint.layout import RolloutLayout
 from steptune.footprint.roofline import Roofline, decode
-from steptune.forecast.public.job import Job
+from steptune.forecast.public.job import Job, tail_tokens
 from steptune.forecast.public.parameters import Free
 from steptune.shapes.cost import kv_bytes_per_token
 from steptune.shapes.count import parameters
@@ -48,10 +47,10 @@ def generation_s(job: Job, free: Free, num_devices: float, *, is_steady: bool) -
     rows = max(1.0, job.samples / replicas)
     most = min(MOST_ROWS, cache_rows(job))
     waves, running = max(1.0, rows / most), min(rows, most)
-    tail_tokens = min(job.longest, job.mean_new * max(1.0, math.log(job.samples)))
+    longest = tail_tokens(job)
     seconds = waves * job.mean_new * decode_s(job, free, running)
     if not is_steady:
-        seconds += max(0.0, tail_tokens - job.mean_new) * decode_s(job, free, max(1.0, running / TAIL_THINNING))
+        seconds += (longest - job.mean_new) * decode_s(job, free, max(1.0, running / TAIL_THINNING))
     return seconds * (FP8_ROLLOUT if job.fp8_rollout else 1.0) * (SPLIT_ENGINES if job.has_split_engines else 1.0)
 
 

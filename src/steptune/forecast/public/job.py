@@ -4,21 +4,30 @@ The surprise: silence is filled from the *measured* row of the same job first, s
 ratio; only then by a default. `Job.assumed` names what was filled by defaults.
 """
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Final
 
 from steptune.core.errors import ModelError
 from steptune.forecast.curve import ForecastError
-from steptune.hardware.devices import Device, find_device
+from steptune.hardware.devices import TERA, Device, find_device
 from steptune.published.public_run import PublicRun
 from steptune.published.runs import billions_in
+from steptune.shapes.cost import training_flop_per_token
 from steptune.shapes.count import parameters
 from steptune.shapes.registry import find_model, models
 from steptune.shapes.shape import ModelShape
 
 MEAN_OF_LONGEST: Final = 0.4
 """Mean answer over the longest allowed, where no mean is stated: median of five jobs on side `fit` that state both."""
+
+USUAL_REACHED: Final = 0.25
+"""Part of the peak that training reaches, recomputation not counted: trainers of side `fit` print 0.13 to 0.37."""
+
+LEAST_OF_LONGEST: Final = 0.03
+TOLD_WEIGHT: Final = 0.8
+"""Weight of the mean that a training time tells (log error about 0.4) against the usual part (about 0.8)."""
 
 PROMPT_TOKENS: Final = 256
 """Prompt, where none is stated: problems of mathematics."""
@@ -69,6 +78,8 @@ class Job:
     mean_new: float
     prompt: float
     num_updates: float
+    batches_at_once: float
+    """Mini-batches that reach the trainer together and are balanced over its ranks."""
     micro_tokens: float
     tp: float
     pp: float
@@ -132,6 +143,7 @@ def read(run: PublicRun, like: PublicRun | None) -> Job:
         mean_new=mean_new,
         prompt=prompt,
         num_updates=reader.updates(samples),
+        batches_at_once=_positive(run.other_settings.get("require_batches")) or 1.0,
         micro_tokens=reader.micro_tokens(mean_new + prompt) * split,
         tp=tp,
         pp=pp,
@@ -206,10 +218,7 @@ class _Reader:
 
     def places(self) -> tuple[float, float, bool]:
         """Return devices that train, devices that generate, and whether they are the same."""
-        total = self.number("n_gpus")
-        if total is None:
-            self.assumed.add("devices")
-            total = DEVICES
+        total = self._total()
         placement = self.run.placement or ("disaggregated" if self.run.is_async else "colocated")
         if placement.startswith("colocated"):
             return total, total, True
@@ -221,6 +230,16 @@ class _Reader:
         rollout = rollout if rollout is not None else total - train
         return max(train, 1.0), max(rollout, 1.0), False
 
+    def _total(self) -> float:
+        total = self.number("n_gpus")
+        if total is not None:
+            return total
+        for run in (self.run, self.like):
+            if run is not None and run.placement == "disaggregated" and run.gpus_train and run.gpus_rollout:
+                return run.gpus_train + run.gpus_rollout
+        self.assumed.add("devices")
+        return DEVICES
+
     def lengths(self) -> tuple[float, float, float]:
         """Return the longest answer, the mean answer and the prompt, in tokens."""
         longest = self.number("max_response_len")
@@ -230,10 +249,23 @@ class _Reader:
             longest = 4.0 * mean if mean is not None else LONGEST_TOKENS
         if mean is None:
             self.assumed.add("lengths")
-            mean = MEAN_OF_LONGEST * longest
+            mean = self._mean_from_training(longest) or MEAN_OF_LONGEST * longest
         total = self.number("mean_total_len")
         prompt = total - mean if total is not None and total > mean else PROMPT_TOKENS
         return max(longest, mean), mean, prompt
+
+    def _mean_from_training(self, longest: float) -> float | None:
+        """Return the mean answer that the measured training time tells, drawn towards the usual part of the longest."""
+        timed = self.run if self.run.train_s else self.like
+        if timed is None or not timed.train_s:
+            return None
+        devices = timed.gpus_train or self._total()
+        device, shape = self.device(), self.shape()
+        assert device.bf16_peak_tflops is not None, device.name
+        flop = timed.train_s * devices * device.bf16_peak_tflops * TERA * USUAL_REACHED
+        per_sample = flop / training_flop_per_token(shape, PROMPT_TOKENS) / self.samples()
+        told = min(max(per_sample - PROMPT_TOKENS, LEAST_OF_LONGEST * longest), longest)
+        return math.exp(TOLD_WEIGHT * math.log(told) + (1 - TOLD_WEIGHT) * math.log(MEAN_OF_LONGEST * longest))
 
     def samples(self) -> float:
         run, like = self.run, self.like
@@ -296,6 +328,15 @@ def nearest_shape(billions: float) -> ModelShape:
     if not sized:
         raise ModelError("no model of the table states its size")
     return min(sized, key=lambda pair: abs(pair[0] - billions))[1].shape()
+
+
+def tail_tokens(job: Job) -> float:
+    """Return the longest of a step's answers: at the limit, or what an exponential of that mean reaches in so many."""
+    return max(job.mean_new, min(job.longest, job.mean_new * math.log(max(math.e, job.samples))))
+
+
+def _positive(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and value > 0 else None
 
 
 def _never_drains(lag: str) -> bool:

@@ -40,7 +40,7 @@ LENDING = 0.9
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Phases:
-    """Seconds by phase, each on its own devices. Example: ``Phases(generation=178, logprob=54, train=114, other=11)``."""
+    """Seconds by phase, each on its devices. Example: ``Phases(generation=178, logprob=54, train=114, other=9)``."""
 
     generation: float
     logprob: float

@@ -7,7 +7,7 @@ sequences each) are why training on half of 128 devices took 0.99 times as long 
 import math
 from functools import lru_cache
 
-from steptune.forecast.public.job import Job
+from steptune.forecast.public.job import Job, tail_tokens
 from steptune.forecast.public.parameters import Free
 from steptune.hardware.devices import TERA, Device
 from steptune.shapes.cost import forward_flop_per_token, training_flop_per_token
@@ -95,9 +95,13 @@ def _split_cost(job: Job) -> float:
 
 
 def _imbalance(job: Job, free: Free) -> float:
-    """Return the slowest rank over the mean: the expected largest of normal sums, sqrt(2 ln ranks / sequences)."""
-    each = max(1.0, job.samples / job.num_updates / job.dp)
-    return min(MOST_IMBALANCE, 1 + free.spread * math.sqrt(2 * math.log(max(1.0, job.dp)) / each))
+    """Return the slowest rank over the mean: one answer of the tail among the sequences that a rank gets.
+
+    Ranks are balanced by tokens over the mini-batches that arrive together, so what is left is the longest answer:
+    nothing where all are alike, much where one is 20 times the mean and a rank has 16.
+    """
+    each = max(1.0, job.samples / job.num_updates * job.batches_at_once / job.dp)
+    return min(MOST_IMBALANCE, 1 + free.spread * (tail_tokens(job) / job.mean_new - 1) / each)
 
 
 def _bubble(job: Job) -> float:
