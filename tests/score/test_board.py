@@ -1,9 +1,11 @@
 import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass
 
 from score_rows import JOB
 
 from steptune.published.async_losers import async_losers
 from steptune.published.memory_cases import memory_cases
+from steptune.published.public_run import PublicRun
 from steptune.score.board import EACH_LEFT_OUT, Arms, Board, PublicData, public_board
 from steptune.score.memory import TRIVIAL_MEMORY_ARMS
 from steptune.score.model import TRIVIAL_ARMS, NoChange
@@ -43,6 +45,30 @@ def test_levers_moved_are_counted_apart() -> None:
 
 def test_models_refitted_without_each_source_have_their_own_side() -> None:
     assert {line.arm for line in board().errors if line.side == EACH_LEFT_OUT} == {"refitted"}
+
+
+@dataclass(frozen=True)
+class Refuser:
+    """Answers nothing and says why."""
+
+    name: str = "refuser"
+
+    def step_s(self, run: PublicRun, *, measured: PublicRun | None) -> float | None:
+        return None
+
+    def refusal(self, run: PublicRun, *, measured: PublicRun | None) -> str | None:
+        return "it is late"
+
+
+def test_refusals_are_counted_with_their_reasons() -> None:
+    data = PublicData(runs=JOB, losers=(), cases=())
+    arms = Arms(step=(NoChange(), Refuser()), sign=(), memory=(), peaks=(), notes=("12 free parameters",))
+    late = public_board(data, arms, date="2026-11-30", steptune_version="0")
+    # three rows make six ordered pairs; an arm that gives no reasons has no line
+    assert [(line.arm, line.reason, line.num_pairs) for line in late.refusals] == [("refuser", "it is late", 6)]
+    text = board_text(late)
+    assert "it is late" in text
+    assert "12 free parameters" in text
 
 
 def test_a_board_survives_its_json() -> None:

@@ -3,6 +3,7 @@ import math
 import pytest
 
 from steptune.forecast.public.arm import PublicForecaster
+from steptune.forecast.public.generation import cache_rows
 from steptune.forecast.public.job import CannotReadError, read
 from steptune.forecast.public.parameters import NAMES, PRIOR, moved, penalty
 from steptune.forecast.public.schedule import phases, step_s
@@ -73,6 +74,26 @@ def test_letting_samples_live_across_updates_beats_draining_every_batch() -> Non
     split = {"placement": "disaggregated", "gpus_train": 16, "gpus_rollout": 16, "async_lag": "1"}
     drained, steady = row(**split), row(**split, other_settings={"in_flight_weight_updates": True})
     assert ratio(steady) < ratio(drained)
+
+
+def test_a_deeper_queue_runs_more_rows_at_once() -> None:
+    split = {"placement": "disaggregated", "gpus_train": 16, "gpus_rollout": 16, "max_response_len": 4096}
+    one = phases(read(row(**split, async_lag="1", other_settings={"in_flight_weight_updates": True}), None), PRIOR)
+    eight = phases(read(row(**split, async_lag="8"), None), PRIOR)
+    assert eight.generation < one.generation
+
+
+def test_weights_of_one_byte_leave_room_for_the_cache() -> None:
+    wide = {"model": "DeepSeek-V3", "rollout_tp": 16, "n_gpus": 256}
+    bf16, fp8 = (read(row(**wide, precision_rollout=name), None) for name in ("bf16", "fp8"))
+    assert cache_rows(fp8) > 10 * cache_rows(bf16)
+
+
+def test_experts_that_train_one_after_the_other_are_slower() -> None:
+    moe = {"model": "Qwen3-30B-A3B", "framework": "verl"}
+    fsdp = read(row(**moe, other_settings={"backend": "fsdp+vllm"}), None)
+    megatron = read(row(**moe, other_settings={"backend": "megatron+vllm"}), None)
+    assert phases(fsdp, PRIOR).train > 2 * phases(megatron, PRIOR).train
 
 
 def test_training_on_half_of_128_devices_is_not_rejected() -> None:

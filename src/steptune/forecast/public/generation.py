@@ -1,7 +1,10 @@
 """Seconds of generation in closed form: full decode steps for the mean answer, then emptier ones for the tail.
 
-    whole batch:   waves * mean * t(rows)  +  (longest - mean) * t(rows / TAIL_THINNING)
-    steady state:  waves * mean * t(rows)
+    whole batch:   waves * mean * t(running)  +  (longest - mean) * t(running / TAIL_THINNING)
+    steady state:  waves * mean * t(running)
+
+where waves are a batch's rows on one engine over the rows that run at once; in a steady state those are of as many
+batches as the lag allows, and waves may be below one.
 
 Surprise: the second part does not shrink with more replicas, which is why doubling devices does not halve generation
 and why letting samples live across updates gains most where answers are long and few.
@@ -45,10 +48,10 @@ def generation_s(job: Job, free: Free, num_devices: float, *, is_steady: bool) -
     """Return seconds to generate a step's samples on ``num_devices``."""
     replicas = max(1.0, num_devices / job.rollout_tp)
     rows = max(1.0, job.samples / replicas)
-    most = min(MOST_ROWS, cache_rows(job))
-    waves, running = max(1.0, rows / most), min(rows, most)
+    ahead = rows * job.batches_ahead if is_steady else rows
+    running = min(ahead, MOST_ROWS, cache_rows(job))
     longest = tail_tokens(job)
-    seconds = waves * job.mean_new * decode_s(job, free, running)
+    seconds = rows / running * job.mean_new * decode_s(job, free, running)
     if not is_steady:
         seconds += (longest - job.mean_new) * decode_s(job, free, max(1.0, running / TAIL_THINNING))
     return seconds * (FP8_ROLLOUT if job.fp8_rollout else 1.0) * (SPLIT_ENGINES if job.has_split_engines else 1.0)
@@ -74,7 +77,7 @@ def _ideal(job: Job, rows: int) -> Roofline:
 def cache_rows(job: Job) -> float:
     """Return sequences that fit in an engine's cache at their mean length, at least eight."""
     ways = job.rollout_tp
-    held = 2.0 * parameters(job.shape).total
+    held = (1.0 if job.fp8_rollout else 2.0) * parameters(job.shape).total
     room = ways * job.engine_share * job.device.memory_gib * 2**30 - held
     each = kv_bytes_per_token(job.shape) * (job.prompt + job.mean_new)
     return max(8.0, room / each) if each > 0 else MOST_ROWS

@@ -73,6 +73,8 @@ class Job:
     """Whether an engine never drains: samples live on across updates."""
     stale_frac: float | None
     """Part of a batch that may be stale; None where the bound is in whole steps."""
+    batches_ahead: float
+    """Batches in flight at once in a steady state: the bound on lag."""
     samples: float
     longest: float
     mean_new: float
@@ -92,6 +94,8 @@ class Job:
     is_packed: bool
     recomputes: bool
     offloads: bool
+    has_loop_experts: bool
+    """Whether experts train one after the other: modules of `transformers` under FSDP."""
     fp8_rollout: bool
     fp8_train: bool
     is_eager: bool
@@ -138,6 +142,7 @@ def read(run: PublicRun, like: PublicRun | None) -> Job:
         is_async=lag != "0",
         is_steady=lag != "0" and (steady or _never_drains(lag)),
         stale_frac=_stale_frac(lag),
+        batches_ahead=_batches_ahead(lag),
         samples=samples,
         longest=longest,
         mean_new=mean_new,
@@ -156,6 +161,7 @@ def read(run: PublicRun, like: PublicRun | None) -> Job:
         is_packed=(run.packing or (like.packing if like else None)) != "off",
         recomputes=(run.recompute or (like.recompute if like else None)) in ("full", "Offload", None),
         offloads=bool(settings("param_optimizer_offload") or settings("optimizer_cpu_offload") or settings("offload")),
+        has_loop_experts=reader.has_loop_experts(),
         fp8_rollout="fp8" in (run.precision_rollout or ""),
         fp8_train="fp8" in (run.precision_train or ""),
         is_eager=bool(settings("enforce_eager")) or settings("vllm_cudagraph_mode") == "eager",
@@ -312,6 +318,10 @@ class _Reader:
                 stated *= 2
         return min(stated, num_rollout)
 
+    def has_loop_experts(self) -> bool:
+        own = str(self.setting("train_backend") or self.setting("backend") or "").lower()
+        return self.run.framework.lower().startswith(("verl", "easyr1")) and own.startswith("fsdp")
+
     def passes(self) -> float:
         measured_ref = self.like is not None and self.like.ref_s is not None
         kl = self.setting("kl_penalty")
@@ -342,6 +352,13 @@ def _positive(value: object) -> float | None:
 def _never_drains(lag: str) -> bool:
     """Return whether a lag alone says so: a bound in words, unless it streams fresh samples, or of several steps."""
     return int(lag) > 1 if lag.isdecimal() else "stream" not in lag
+
+
+def _batches_ahead(lag: str) -> float:
+    """Return the bound on lag in batches: the last whole number of the words, or one and the stale part."""
+    stale = _stale_frac(lag)
+    whole = re.findall(r"(?<![\d.])\d+(?![\d.])", lag)
+    return 1 + stale if stale is not None else max(1.0, float(whole[-1])) if whole else 1.0
 
 
 def _stale_frac(lag: str) -> float | None:
