@@ -135,6 +135,8 @@ def _at_rate(sides: Sides, cluster: Cluster, step_s: float) -> Sides:
 def cluster_of(layout: Layout, grain: Grain, *, train: int, rollout: int, max_lag: int, shares: bool) -> Cluster:
     """Return a configuration of so many devices per side, otherwise like the measured one.
 
+    An asynchronous trainer takes whichever groups are whole, as verl's does (its docs/advance/fully_async.md).
+
     Raises:
         ForecastError: they do not make whole ranks and replicas.
     """
@@ -152,7 +154,7 @@ def cluster_of(layout: Layout, grain: Grain, *, train: int, rollout: int, max_la
     return Cluster(
         rollout=RolloutKnobs(num_replicas=rollout // per_replica, devices_per_replica=per_replica),
         train=TrainKnobs(num_ranks=train // per_rank, devices_per_rank=per_rank, balance="tokens"),
-        queue=QueueKnobs(schedule="async", max_lag=max_lag) if max_lag else QueueKnobs(),
+        queue=QueueKnobs(schedule="async", max_lag=max_lag, consume="first_done") if max_lag else QueueKnobs(),
         is_colocated=shares,
     )
 

@@ -58,6 +58,9 @@ def spread_of(
         logs = [_larger(layout, measured, values, changed, grain, asked, size) for size in LARGER_REPLICAS]
         found = [abs(log - mid) for log in logs if log is not None]
         moved.update({"replicas": max(found)} if found else {})
+    if asked.queue.schedule == "async":
+        in_order = replace(asked, queue=replace(asked.queue, consume="in_order"))
+        moved["order"] = abs(_log_ratio(prices, in_order) - mid)
     terms = (*sides.values(), *moved.values(), MODEL_LOG_SD, prices.base.work.length_log_sd)
     return Spread(prices=sides, facts=moved, log_sd=math.hypot(*terms))
 

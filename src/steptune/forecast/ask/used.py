@@ -66,6 +66,15 @@ def unknowns(paste: Paste, layout: Layout, facts: Mapping[str, Fact], spread: Sp
         for f in facts.values()
         if f.alternatives
     ]
+    if "order" in spread.facts:
+        found.append(
+            Unknown(
+                what="order",
+                assumed="whichever groups are whole are trained, asked in the order of the prompts too",
+                moves=_moves(spread.facts["order"]),
+                narrow="the framework's asynchronous trainer: what its queue hands out",
+            )
+        )
     if not layout.are_replicas_stated:
         found.append(
             Unknown(
