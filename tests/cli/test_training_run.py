@@ -1,5 +1,6 @@
 """`steptune train`: validation before, between and after, the report beside it, checkpoints where they can be."""
 
+import argparse
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from steptune.cli.main import main
 from steptune.cli.training_run import TrainingPlan, TrainingRun
-from steptune.cli.training_start import before
+from steptune.cli.training_start import before, new_training
 from steptune.core.framework import LaunchSpec
 from steptune.core.job import JobSpec
 from steptune.core.training import Training
@@ -103,6 +104,15 @@ def test_a_resumed_run_forgets_what_came_after_its_state(tmp_path: Path) -> None
 def test_states_are_stops_of_the_plan() -> None:
     plan = TrainingPlan(num_steps=12, validate_every=100, save_every=None, state_every=4)
     assert plan.stops(3) == [4, 5, 8, 10, 12]
+
+
+def test_a_pinned_schedule_that_breaks_the_owners_limit_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = tmp_path / "job.toml"
+    job.write_text('name = "tiny"\n[knobs.pin]\nschedule = "one_step_off"\n')
+    new_training(argparse.Namespace(job=str(job), overrides=[], runs=str(tmp_path), state_every=None))
+    assert "would not choose this configuration: limits.max_staleness is 0" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("argv", [["train"], ["train", "job.toml", "--resume", "runs/x"]])

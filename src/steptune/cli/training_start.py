@@ -39,13 +39,18 @@ class TrainingStart:
 
 
 def new_training(args: argparse.Namespace) -> TrainingStart:
-    """Return a run of the job file, in a folder of its own."""
+    """Return a run of the job file, in a folder of its own.
+
+    What the owner pinned is run as it is, and what the tuner would refuse of it is said.
+    """
     job = read_job(Path(args.job), args.overrides)
     framework = running_framework_of(job)
     check_knobs(job, framework.knobs(job))
     settings = {lever.knob: lever.value for lever in framework.baseline(job, job.baseline)}
     folder = Path(args.runs) / f"{job.name}-train-{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}"
     say(f"train: {job.name}, baseline `{job.baseline}`, files in {folder} (SFT first, unless it is cached)")
+    for reason in framework.conflicts(job, settings):
+        say(f"train: the tuner would not choose this configuration: {reason}")
     folder.mkdir(parents=True, exist_ok=True)
     launch = LaunchSpec(settings=settings, seed=job.algorithm.seed, checkpoint_every=args.state_every)
     return TrainingStart(job=job, launch=launch, folder=folder, training=Training(job_name=job.name), steps_done=0)

@@ -178,10 +178,11 @@ class Loop:
         self.source.settle()
 
     def close(self) -> None:
-        """Stop every other process and close the events."""
-        self.source.close()
-        self.state.trainer.close()
-        self.state.recorder.close()
+        """Stop every other process and close the events, each also where closing another fails."""
+        with ExitStack() as stack:
+            stack.callback(self.state.recorder.close)
+            stack.callback(self.state.trainer.close)
+            stack.callback(self.source.close)
 
     def lengths(self) -> SampledLengths:
         """Lengths of every rollout trained on so far."""
