@@ -58,6 +58,7 @@ def test_a_sweep_prints_a_table_and_the_first_in_full(capsys: pytest.CaptureFixt
         (["--split", "12"], "TRAIN:ROLLOUT"),
         (["--split", "8:8", "--on", "8"], "--split"),
         (["--fewest", "--sweep"], "one question at a time"),
+        (["--on", "8", "--device", "H100"], "for memory"),
         (["--on", "8", "--set", "micro_batch=4"], "one total per side cannot price"),
         (["--on", "8", "--set", "group_size=0"], "group_size"),
         (["--given", "group=8"], "did you mean `group_size`"),

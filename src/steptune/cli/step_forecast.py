@@ -59,6 +59,13 @@ def question_of(args: argparse.Namespace) -> Question:
     for flag, count in counts.items():
         if count is not None and count < 1:
             raise _wrong(f"`{flag}` is a count", f"`{count}`", "1 or more", "leave it out for the log's own")
+    if args.device is not None or args.model is not None:
+        raise _wrong(
+            "`--device` and `--model` are for memory",
+            "them beside a question about the step",
+            "one of both",
+            "ask for the memory in a call of its own",
+        )
     if args.fewest and args.sweep:
         raise _wrong("one question at a time", "`--fewest` and `--sweep`", "one of them", "ask twice")
     if split is not None and (args.fewest or args.sweep or args.on is not None):
