@@ -355,10 +355,9 @@ def _never_drains(lag: str) -> bool:
 
 
 def _batches_ahead(lag: str) -> float:
-    """Return the bound on lag in batches: the last whole number of the words, or one and the stale part."""
+    """Return the batches in flight: a lag in whole steps is kept full; a bound in words rarely is (verl's trainer v1)."""
     stale = _stale_frac(lag)
-    whole = re.findall(r"(?<![\d.])\d+(?![\d.])", lag)
-    return 1 + stale if stale is not None else max(1.0, float(whole[-1])) if whole else 1.0
+    return 1 + stale if stale is not None else max(1.0, float(lag)) if lag.isdecimal() else 1.0
 
 
 def _stale_frac(lag: str) -> float | None:
