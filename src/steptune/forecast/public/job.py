@@ -355,7 +355,7 @@ def _never_drains(lag: str) -> bool:
 
 
 def _batches_ahead(lag: str) -> float:
-    """Return the batches in flight: a lag in whole steps is kept full; a bound in words rarely is (verl's trainer v1)."""
+    """Return the batches in flight: a lag in whole steps is kept full, a bound in words rarely (verl's trainer v1)."""
     stale = _stale_frac(lag)
     return 1 + stale if stale is not None else max(1.0, float(lag)) if lag.isdecimal() else 1.0
 

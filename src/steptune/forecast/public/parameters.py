@@ -75,8 +75,8 @@ FITTED = Free(
     switch=0.97,
     trust=0.912,
 )
-"""Fitted on side `fit` of the public runs (58 ratios of 12 jobs, 24 phases of 5) on 2026-11-30, before the other side
-was scored; `tests/forecast/public/test_public_fit.py` fits them again."""
+"""Fitted on side `fit` of the public runs (58 ratios of 12 jobs, 24 phases of 5) on 2026-11-30, again after the mends
+that docs/design/scoreboard.md names; `tests/forecast/public/test_public_fit.py` fits them once more."""
 
 NAMES = tuple(field.name for field in fields(Free))
 
