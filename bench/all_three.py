@@ -1,6 +1,6 @@
 """The three optimisations on one training update of a model with experts: each alone, in pairs, and all together.
 
-`python bench/all_three.py [--quick]` writes `bench/results/all_three.json` in under five minutes on two cores
+`python bench/all_three.py [--quick]` writes `bench/results/all_three.json` in more than five minutes on two cores
 (`--quick` prints a small table and writes nothing). The baseline is packed micro-batches under a block-diagonal mask
 that every layer builds again, layer inputs copied away and fetched back one after the other, and the where-loop over
 unbound expert weights. *metadata* takes the plan's runs instead of a mask (`cached_mask` keeps the mask and builds it
