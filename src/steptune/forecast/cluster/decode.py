@@ -78,11 +78,6 @@ class DecodeCurve:
                 )
             )
 
-    @property
-    def num_knots(self) -> int:
-        """Free constants of the curve's shape."""
-        return len(self.rows) + (self.per_cached_token_s > 0)
-
     def base_s(self, running: int) -> float:
         """Return seconds of an iteration of ``running`` rows whose cache is empty; zero rows take no time."""
         known = self._table.get(running)
