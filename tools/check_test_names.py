@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-MAY_REPEAT = frozenset({"conftest.py"})
+MAY_REPEAT = frozenset({"conftest.py", "__init__.py"})
 """Files that pytest itself tells apart by their folders."""
 
 
