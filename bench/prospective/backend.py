@@ -16,6 +16,7 @@ from typing import Protocol, TypeVar
 
 from prospective.job import Job, Moves
 from steptune.core.records import Record
+from steptune.stats.ratio import block_means, geometric_mean, paired_ratios
 
 Seen = TypeVar("Seen", bound=Record)
 """What an engine's profile is."""
@@ -31,8 +32,6 @@ class Told(Record):
     high: float
     num_free_parameters: int
     """Constants fitted on the job's profile or trials; priors are not counted."""
-    refused: str | None = None
-    """Why no number can be given (NaN in the others); a refusal counts as a miss."""
 
 
 class PairTimes(Record):
@@ -48,6 +47,12 @@ class PairTimes(Record):
     candidate_phases_s: dict[str, float] = {}
     note: str = ""
     """Anything a reader should know (lag, preemptions)."""
+
+    @property
+    def ratio(self) -> float:
+        """Candidate / incumbent: the geometric mean over pairs of blocks of the ratio of their mean step times."""
+        candidate, incumbent = block_means(self.candidate_s), block_means(self.incumbent_s)
+        return geometric_mean(paired_ratios(candidate, incumbent))
 
 
 class Settled(Record):
@@ -68,7 +73,11 @@ class Backend(Protocol[Seen]):
         ...
 
     def forecast(self, told: Job, profile: Seen, settled: Sequence[Settled], moves: Moves) -> Told:
-        """Forecast the candidate / incumbent ratio; ``settled`` is empty for a first forecast."""
+        """Forecast the candidate / incumbent ratio; ``settled`` is empty for a first forecast.
+
+        Raises:
+            StepTuneError: no number can be given. A refusal counts as a miss.
+        """
         ...
 
     def pair(self, job: Job, moves: Moves) -> PairTimes:

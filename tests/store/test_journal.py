@@ -15,9 +15,9 @@ from store_events import SteppingClock, session
 
 from steptune.core.errors import StoreError
 from steptune.core.event import Diagnosed, SessionEnded
-from steptune.core.records import canonical_json
-from steptune.store.journal import create_journal, head_path, open_for_append, read_journal
-from steptune.store.journal_lines import JOURNAL_FORMAT, chained, decoded, encoded
+from steptune.core.records import Record, canonical_json
+from steptune.store.journal import create_journal, head_path, open_for_append, open_lines, read_journal
+from steptune.store.journal_lines import JOURNAL_FORMAT, Entry, Line, chained, decoded, encoded
 
 APPENDER = """
 import sys
@@ -126,33 +126,49 @@ def test_an_edit_that_leaves_the_meaning_alone_is_an_edit(whole: tuple[Path, byt
 
 def test_lines_with_recomputed_hashes_still_miss_the_head(tmp_path: Path) -> None:
     path = filled(tmp_path, 2)
-    first = chained(1, "2025-11-02T08:00:01.000+00:00", JOURNAL_FORMAT, small(7))
-    second = chained(2, "2025-11-02T08:00:02.000+00:00", first.hash, small(8))
+    first = chained(1, "2025-11-02T08:00:01.000+00:00", JOURNAL_FORMAT, small(7), Entry)
+    second = chained(2, "2025-11-02T08:00:02.000+00:00", first.hash, small(8), Entry)
     path.write_bytes(encoded(first) + encoded(second))
     with pytest.raises(StoreError, match="line 2 of the journal is not the line its head names"):
         read_journal(path)
 
 
 def test_a_journal_that_begins_in_another_format_is_refused() -> None:
-    foreign = chained(1, "2025-11-02T08:00:01.000+00:00", "steptune-journal-9", small(0))
+    foreign = chained(1, "2025-11-02T08:00:01.000+00:00", "steptune-journal-9", small(0), Entry)
     with pytest.raises(StoreError, match="got seq 1 after `steptune-journal-9`"):
-        decoded([encoded(foreign).rstrip()])
+        decoded([encoded(foreign).rstrip()], Entry)
 
 
 def test_a_line_that_skips_a_number_is_refused_although_its_hashes_fit() -> None:
-    first = chained(1, "t", JOURNAL_FORMAT, small(0))
-    third = chained(3, "t", first.hash, small(2))
+    first = chained(1, "t", JOURNAL_FORMAT, small(0), Entry)
+    third = chained(3, "t", first.hash, small(2), Entry)
     with pytest.raises(StoreError, match="line 2 of the journal does not follow"):
-        decoded([encoded(first).rstrip(), encoded(third).rstrip()])
+        decoded([encoded(first).rstrip(), encoded(third).rstrip()], Entry)
 
 
 def test_the_hash_of_a_line_is_what_the_documentation_says() -> None:
-    assert decoded([handmade_line(json.loads(small(0).model_dump_json()))])[0].body == small(0)
+    assert decoded([handmade_line(json.loads(small(0).model_dump_json()))], Entry)[0].body == small(0)
 
 
 def test_an_event_that_this_version_does_not_know_is_refused_as_foreign() -> None:
     with pytest.raises(StoreError, match=r"line 1 of the journal is from another version"):
-        decoded([handmade_line({"kind": "session_paused"})])
+        decoded([handmade_line({"kind": "session_paused"})], Entry)
+
+
+class Noted(Record):
+    what: str
+
+
+def test_records_that_are_no_events_are_chained_the_same_way_and_read_by_nobody_else(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    create_journal(path)
+    made = open_lines(path, SteppingClock(), Line[Noted])
+    made.append(Noted(what="a"))
+    made.append(Noted(what="b"))
+    again = open_lines(path, SteppingClock(), Line[Noted])
+    assert [entry.body.what for entry in again.entries] == ["a", "b"]
+    with pytest.raises(StoreError, match="from another version"):
+        read_journal(path)
 
 
 def test_a_head_of_another_version_or_none_is_refused(tmp_path: Path) -> None:
@@ -177,7 +193,7 @@ def test_a_torn_last_line_is_moved_aside_and_the_session_goes_on(
 ) -> None:
     path = filled(tmp_path_factory.mktemp("torn"), 2)
     before = path.read_bytes()
-    line = encoded(chained(3, "2025-11-02T08:00:03.000+00:00", read_journal(path)[-1].hash, small(2)))
+    line = encoded(chained(3, "2025-11-02T08:00:03.000+00:00", read_journal(path)[-1].hash, small(2), Entry))
     torn = line[: 1 + cut % (len(line) - 1)]
     path.write_bytes(before + torn)
     assert [entry.seq for entry in read_journal(path)] == [1, 2]
@@ -253,7 +269,7 @@ def test_a_full_disk_is_named_and_loses_nothing(
 def test_a_disk_that_is_full_at_the_head_keeps_the_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = filled(tmp_path, 1)
     journal = open_for_append(path, SteppingClock())
-    line = len(encoded(chained(2, "2025-11-02T08:00:01.000+00:00", "0" * 64, small(1))))
+    line = len(encoded(chained(2, "2025-11-02T08:00:01.000+00:00", "0" * 64, small(1), Entry)))
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full_after(line))
         with pytest.raises(StoreError, match=r"the disk is full: writing .*journal-head.json"):

@@ -72,7 +72,7 @@ def entries(*steps: tuple[float, bool]) -> list[Entry]:
     for passed_s, is_resume in steps:
         now += timedelta(seconds=passed_s)
         event = SessionResumed(code_hash="c", abandoned_trials=()) if is_resume else Diagnosed(bottlenecks=())
-        made.append(chained(len(made) + 1, now.isoformat(timespec="milliseconds"), "", event))
+        made.append(chained(len(made) + 1, now.isoformat(timespec="milliseconds"), "", event, Entry))
     return made
 
 

@@ -9,6 +9,7 @@ from fake_sessions import Ran, SteppingClock, run_session
 from steptune.core.decision import Outcome
 from steptune.core.event import Confirmed, Decided, Event, Forecasted, Profiled, TrialEnded
 from steptune.store.journal import Journal, create_journal
+from steptune.store.journal_lines import Entry
 from steptune.store.run_folder import RunFolder
 from steptune.testing.fake_space import COMPACTION, LAZY_ANSWERS, LEAKY_DTYPE, PACKING, PLACEBO
 from steptune.tune.verify import verify
@@ -27,7 +28,7 @@ def forged(ran: Ran, forge: Callable[[list[Event]], list[Event]]) -> list[str]:
     for name in ("journal.jsonl", "journal-head.json"):
         (ran.path / name).unlink()
     create_journal(ran.path / "journal.jsonl")
-    made = Journal(ran.path / "journal.jsonl", SteppingClock(), [], 0)
+    made = Journal(ran.path / "journal.jsonl", SteppingClock(), Entry, [], 0)
     for event in events:
         made.append(event)
     return ran.problems()

@@ -55,10 +55,10 @@ Sort = tuple[str, Callable[[Judged], bool]]
 SORTS: tuple[Sort, ...] = (
     ("first forecasts", lambda judged: judged.score.is_first),
     ("later forecasts", lambda judged: not judged.score.is_first),
-    ("first forecasts, one lever", lambda judged: judged.score.is_first and _num_levers(judged) == 1),
-    ("first forecasts, two levers", lambda judged: judged.score.is_first and _num_levers(judged) == 2),
-    ("first forecasts, three levers or more", lambda judged: judged.score.is_first and _num_levers(judged) > 2),
-    ("first forecasts, moves over 10 %", lambda judged: judged.score.is_first and _is_large(judged)),
+    ("first forecasts, one lever", lambda judged: judged.score.is_first and num_levers(judged) == 1),
+    ("first forecasts, two levers", lambda judged: judged.score.is_first and num_levers(judged) == 2),
+    ("first forecasts, three levers or more", lambda judged: judged.score.is_first and num_levers(judged) > 2),
+    ("first forecasts, moves over 10 %", lambda judged: judged.score.is_first and is_large(judged)),
 )
 """Rows of the table, in order."""
 
@@ -78,9 +78,13 @@ def judge_session(events: Sequence[Event]) -> tuple[Judged, ...]:
 
 def prospective_lines(sessions: Mapping[str, Sequence[Event]]) -> tuple[ProspectiveLine, ...]:
     """Return the table of all sessions, by name; sorts without a scored forecast are left out."""
-    judged = {name: judge_session(events) for name, events in sessions.items()}
+    return lines_of({name: judge_session(events) for name, events in sessions.items()}, SORTS)
+
+
+def lines_of(judged: Mapping[str, Sequence[Judged]], sorts: Sequence[Sort]) -> tuple[ProspectiveLine, ...]:
+    """Return the table of judged forecasts by session or job; sorts without a scored forecast are left out."""
     lines: list[ProspectiveLine] = []
-    for what, belongs in SORTS:
+    for what, belongs in sorts:
         chosen = {
             name: [one for one in session if one.score.is_scored and belongs(one)] for name, session in judged.items()
         }
@@ -167,10 +171,12 @@ def _half_width(score: ForecastScore) -> float | None:
     return (forecast.high - forecast.low) / 2 / forecast.value
 
 
-def _num_levers(judged: Judged) -> int:
+def num_levers(judged: Judged) -> int:
+    """Return how many knobs the change moves."""
     return len(judged.score.change.moves)
 
 
-def _is_large(judged: Judged) -> bool:
+def is_large(judged: Judged) -> bool:
+    """Return whether the measured ratio moved by more than 10 %."""
     measured = judged.score.measured
     return measured is not None and measured.value > 0 and abs(math.log(measured.value)) > LARGE_MOVE

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, final
+from typing import Annotated, Generic, final
 
 from pydantic import Field, ValidationError
 
@@ -24,7 +24,7 @@ from steptune.core.errors import StoreError, explain
 from steptune.core.event import Event
 from steptune.core.records import Record, canonical_json
 from steptune.store.files import as_store_error, replace, write_all, write_once
-from steptune.store.journal_lines import JOURNAL_FORMAT, UNTRUSTED, Entry, chained, decoded, encoded
+from steptune.store.journal_lines import JOURNAL_FORMAT, UNTRUSTED, Body, Entry, Line, chained, decoded, encoded
 
 Clock = Callable[[], datetime]
 """Tells the time, with its zone; tests pass one that they set."""
@@ -40,10 +40,10 @@ class Head(Record):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Checked:
+class Checked(Generic[Body]):
     """A journal that was read and found whole."""
 
-    entries: list[Entry]
+    entries: list[Line[Body]]
     head: Head
     torn: bytes
     """What follows the last newline: the start of a line that a crash cut off."""
@@ -52,31 +52,34 @@ class Checked:
 
 
 @final
-class Journal:
+class Journal(Generic[Body]):
     """A journal open for appending. Hold the session lock: two writers would break each other's chain.
 
     After a failed append (full disk, vanished folder) it refuses every further one: what is on disk is then
     known only by reading it again.
     """
 
-    def __init__(self, path: Path, clock: Clock, entries: list[Entry], num_bytes: int) -> None:
+    def __init__(
+        self, path: Path, clock: Clock, line: type[Line[Body]], entries: list[Line[Body]], num_bytes: int
+    ) -> None:
         self.path = path
+        self._line = line
         self._clock = clock
         self._entries = entries
         self._num_bytes: int | None = num_bytes
         """Size of the file after the last append; None once an append has failed."""
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[Line[Body], ...]:
         """Every entry so far, in order."""
         return tuple(self._entries)
 
     @property
-    def events(self) -> tuple[Event, ...]:
+    def events(self) -> tuple[Body, ...]:
         """Every event so far, in order."""
         return tuple(entry.body for entry in self._entries)
 
-    def append(self, event: Event) -> Entry:
+    def append(self, event: Record) -> Line[Body]:
         """Write ``event`` as the next line; on return it is on disk.
 
         Raises:
@@ -88,7 +91,7 @@ class Journal:
                 explain("the journal is closed", got="a failed append before", allowed="whole appends", hint=hint)
             )
         prev = self._entries[-1].hash if self._entries else JOURNAL_FORMAT
-        entry = chained(len(self._entries) + 1, _utc_text(self._clock()), prev, event)
+        entry = chained(len(self._entries) + 1, _utc_text(self._clock()), prev, event, self._line)
         line = encoded(entry)
         num_bytes, self._num_bytes = self._num_bytes, None
         _append_bytes(self.path, line, num_bytes)
@@ -108,7 +111,12 @@ def create_journal(path: Path) -> None:
     write_once(path, "")
 
 
-def read_journal(path: Path) -> list[Entry]:
+def read_journal(path: Path) -> list[Line[Event]]:
+    """Return every entry of a session's journal; see `read_lines`."""
+    return read_lines(path, Entry)
+
+
+def read_lines(path: Path, line: type[Line[Body]]) -> list[Line[Body]]:
     """Return every entry of the journal at ``path`` after checking all of it; a torn last line is left out.
 
     Safe while another process appends: the head is read first, so the journal can only be ahead of it.
@@ -116,23 +124,28 @@ def read_journal(path: Path) -> list[Entry]:
     Raises:
         StoreError: missing, from another version, or a line was edited, moved or removed; names the line.
     """
-    return _checked(path).entries
+    return _checked(path, line).entries
 
 
-def open_for_append(path: Path, clock: Clock) -> Journal:
-    """Open the journal at ``path`` to go on with it.
+def open_for_append(path: Path, clock: Clock) -> Journal[Event]:
+    """Open a session's journal to go on with it; see `open_lines`."""
+    return open_lines(path, clock, Entry)
+
+
+def open_lines(path: Path, clock: Clock, line: type[Line[Body]]) -> Journal[Body]:
+    """Open the journal at ``path``, whose lines are ``line``, to go on with it.
 
     A torn last line is moved to ``journal.torn-<n>`` beside it first, never deleted.
 
     Raises:
-        StoreError: as `read_journal`, or the disk is full.
+        StoreError: as `read_lines`, or the disk is full.
     """
-    checked = _checked(path)
+    checked = _checked(path, line)
     if checked.torn:
         _set_aside(path, checked)
     if len(checked.entries) > checked.head.num_lines:
         _write_head(path, checked.entries[-1])
-    return Journal(path, clock, checked.entries, checked.num_bytes)
+    return Journal(path, clock, line, checked.entries, checked.num_bytes)
 
 
 def head_path(journal: Path) -> Path:
@@ -140,12 +153,12 @@ def head_path(journal: Path) -> Path:
     return journal.with_name(f"{journal.stem}-head.json")
 
 
-def _checked(path: Path) -> Checked:
+def _checked(path: Path, line: type[Line[Body]]) -> Checked[Body]:
     head = _read_head(head_path(path))
     with as_store_error("reading", path):
         content = path.read_bytes()
     whole, newline, torn = content.rpartition(b"\n")
-    entries = decoded(whole.split(b"\n") if newline else [])
+    entries = decoded(whole.split(b"\n") if newline else [], line)
     hashes = [JOURNAL_FORMAT, *(entry.hash for entry in entries)]
     if head.num_lines >= len(hashes):
         what = f"line {len(hashes)} of the journal was removed or cut off"
@@ -173,7 +186,7 @@ def _read_head(path: Path) -> Head:
     return head
 
 
-def _write_head(journal: Path, last: Entry) -> None:
+def _write_head(journal: Path, last: Line[Body]) -> None:
     replace(head_path(journal), canonical_json(Head(num_lines=last.seq, hash=last.hash)) + "\n")
 
 
@@ -191,7 +204,7 @@ def _append_bytes(path: Path, line: bytes, num_bytes: int) -> None:
             os.close(descriptor)
 
 
-def _set_aside(path: Path, checked: Checked) -> None:
+def _set_aside(path: Path, checked: Checked[Body]) -> None:
     """Copy the torn line to a file of its own, then cut it off; a crash in between only leaves a second copy."""
     number = 1
     while (aside := path.with_name(f"{path.stem}.torn-{number}")).exists():

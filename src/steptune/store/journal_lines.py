@@ -6,6 +6,7 @@ an escape in another case, would be an edit that no hash of the content sees.
 
 import hashlib
 import json
+from typing import Generic, TypeVar
 
 from pydantic import ValidationError
 
@@ -19,8 +20,12 @@ JOURNAL_FORMAT = "steptune-journal-1"
 UNTRUSTED = "the run folder can no longer be trusted: restore it from a copy, or start a new run"
 
 
-class Entry(Record):
-    """One line: ``Entry(seq=3, time="2025-11-02T08:15:03.120+00:00", prev="9c1e...", hash="04ab...", body=...)``."""
+Body = TypeVar("Body")
+"""What a journal's lines say: a session's events, or the records of something else that must not be rewritten."""
+
+
+class Line(Record, Generic[Body]):
+    """One line: ``Line[Event](seq=3, time="2025-11-02T08:15:03.120+00:00", prev="9c1e", hash="04ab", body=...)``."""
 
     seq: int
     """Line number, from 1."""
@@ -30,38 +35,42 @@ class Entry(Record):
     """Hash of the line before; `JOURNAL_FORMAT` in the first line."""
     hash: str
     """SHA-256 of the canonical JSON of ``[seq, time, prev, body]``, in hex."""
-    body: Event
+    body: Body
 
 
-def chained(seq: int, time: str, prev: str, event: Event) -> Entry:
-    """Return the entry that says ``event`` happened at ``time``, after the entry whose hash is ``prev``."""
-    body = json.loads(event.model_dump_json())
-    return Entry(seq=seq, time=time, prev=prev, hash=_hash(seq, time, prev, body), body=event)
+Entry = Line[Event]
+"""A line of a session's journal."""
 
 
-def encoded(entry: Entry) -> bytes:
+def chained(seq: int, time: str, prev: str, body: Record, line: type[Line[Body]]) -> Line[Body]:
+    """Return the ``line`` that says ``body`` at ``time``, after the one whose hash is ``prev``."""
+    raw = {"seq": seq, "time": time, "prev": prev, "body": json.loads(body.model_dump_json())}
+    return line.model_validate({**raw, "hash": _hash(seq, time, prev, raw["body"]), "body": body})
+
+
+def encoded(entry: Line[Body]) -> bytes:
     """Return the line of ``entry``, newline included; ASCII."""
     return canonical_json(entry).encode("ascii") + b"\n"
 
 
-def decoded(lines: list[bytes]) -> list[Entry]:
+def decoded(lines: list[bytes], line: type[Line[Body]]) -> list[Line[Body]]:
     """Return the entries of ``lines`` (without newlines) after checking each against itself and the one before.
 
     Raises:
         StoreError: a line was edited, moved, removed or written by another version; names the first such line.
     """
-    entries: list[Entry] = []
-    for number, line in enumerate(lines, 1):
-        entries.append(_decoded(line, number, entries[-1].hash if entries else JOURNAL_FORMAT))
+    entries: list[Line[Body]] = []
+    for number, text in enumerate(lines, 1):
+        entries.append(_decoded(text, number, entries[-1].hash if entries else JOURNAL_FORMAT, line))
     return entries
 
 
-def _decoded(line: bytes, number: int, prev: str) -> Entry:
+def _decoded(text: bytes, number: int, prev: str, line: type[Line[Body]]) -> Line[Body]:
     try:
-        raw = json.loads(line.decode("ascii"))
+        raw = json.loads(text.decode("ascii"))
     except (ValueError, RecursionError) as error:
         raise _edited(number, "text that is no journal line") from error
-    if not isinstance(raw, dict) or set(raw) != set(Entry.model_fields) or _canonical(raw).encode() != line:
+    if not isinstance(raw, dict) or set(raw) != set(Line.model_fields) or _canonical(raw).encode() != text:
         raise _edited(number, "a line that no session writes")
     if raw["hash"] != _hash(raw["seq"], raw["time"], raw["prev"], raw["body"]):
         raise _edited(number, f"content that does not have the hash {_short(raw['hash'])}")
@@ -76,7 +85,7 @@ def _decoded(line: bytes, number: int, prev: str) -> Entry:
             )
         )
     try:
-        return Entry.model_validate(raw)
+        return line.model_validate(raw)
     except ValidationError as error:
         raise StoreError(
             explain(

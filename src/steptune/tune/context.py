@@ -27,7 +27,7 @@ class Context:
     framework: Framework
     job: JobSpec
     folder: RunFolder
-    journal: Journal
+    journal: Journal[Event]
     budget: Budget
     progress: Progress
     specs: tuple[KnobSpec, ...]

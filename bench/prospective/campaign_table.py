@@ -1,0 +1,65 @@
+"""The campaign's score as text: what was asked for first, then every figure beside its trivial arms."""
+
+from collections.abc import Sequence
+
+from prospective.campaign_score import CampaignScore
+from steptune.score.prospective import ProspectiveLine
+
+HEAD = ("forecasts", "arm", "median", "90th pct", "in 80 %", "half width", "scored", "unfinished")
+
+
+def campaign_text(score: CampaignScore) -> str:
+    """Return the score, ready to print."""
+    engines = [
+        line for engine, lines in score.by_engine.items() for line in ["", f"{engine} alone", *_line_rows(lines)]
+    ]
+    return "\n".join(
+        [
+            f"{score.num_trials} trials of {score.num_jobs} jobs, {score.num_unfinished} without a ratio; "
+            f"{score.far_frac:.0%} moved the step time by more than 15 %",
+            f"A/A: median {_percent(score.aa_median_frac)}, 90th percentile {_percent(score.aa_p90_frac)}; "
+            f"at most {score.max_free_parameters} free parameters a forecast",
+            "errors are |ln(forecast / measured)| as a percentage, jobs weighted equally",
+            "",
+            *_table(
+                ("asked for", "wanted", "got", "holds"),
+                [(row.what, row.wanted, row.got, "yes" if row.holds else "NO") for row in score.against],
+            ),
+            "",
+            *_line_rows(score.lines),
+            *engines,
+            "",
+            "jobs with a disturbance alone",
+            *_line_rows(score.disturbed),
+        ]
+    )
+
+
+def _line_rows(lines: Sequence[ProspectiveLine]) -> list[str]:
+    return _table(
+        HEAD,
+        [
+            (
+                line.what,
+                line.arm,
+                _percent(line.median_frac),
+                _percent(line.p90_frac),
+                _percent(line.inside_frac),
+                _percent(line.half_width_frac),
+                str(line.num_scored),
+                str(line.num_unfinished),
+            )
+            for line in lines
+        ],
+    )
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in [head, *rows]
+    ]
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
