@@ -114,7 +114,7 @@ class Theirs:
             is_forced=True,
             temperature=1.0,
             seed=None,
-            eos_id=EOS,
+            eos_ids=(EOS,),
         )
         return sum(len(choice.token_ids) for choice in self.engine.wire.complete(asked))
 

@@ -58,8 +58,8 @@ def prompt_batch(lengths: tuple[int, ...] = (3, 6, 1, 4), group_size: int = 3) -
     )
 
 
-def engine_for(knobs: EngineKnobs) -> RolloutEngine:
-    engine = RolloutEngine(SPEC, knobs, vocab_size=VOCAB, pad_id=PAD, eos_id=EOS)
+def engine_for(knobs: EngineKnobs, *other_eos_ids: int) -> RolloutEngine:
+    engine = RolloutEngine(SPEC, knobs, vocab_size=VOCAB, pad_id=PAD, eos_id=EOS, other_eos_ids=other_eos_ids)
     engine.load(MODEL.state_dict(), version=7)
     return engine
 
@@ -99,6 +99,29 @@ def test_greedy_decoding_equals_a_full_forward_per_token(knobs: EngineKnobs) -> 
     for row in range(0, prompts.num_rows, 3):
         expected = greedy_completion(prompts.tokens_BP[row, : prompts.lengths_B[row]])
         assert batch.completion_BT[row, : batch.lengths_B[row]].tolist() == expected
+
+
+@pytest.mark.parametrize("knobs", KNOBS, ids=short)
+def test_a_row_ends_at_whichever_of_several_ends_comes_first(knobs: EngineKnobs) -> None:
+    sampled = {"max_completion_len": MAX_LEN, "temperature": 0.8, "seed": 5}
+    plain, _ = engine_for(EngineKnobs()).generate(prompt_batch(), **sampled)  # type: ignore[arg-type]
+    batch, _ = engine_for(knobs, 5, 8).generate(prompt_batch(), **sampled)  # type: ignore[arg-type]
+    ends = list[int]()
+    for row, whole in enumerate(plain.completion_BT.tolist()):
+        said = whole[: plain.lengths_B[row]]
+        first = next((i + 1 for i, token in enumerate(said) if token in {EOS, 5, 8}), len(said))
+        assert batch.completion_BT[row, : batch.lengths_B[row]].tolist() == said[:first]
+        assert bool(batch.finished_B[row]) == (said[first - 1] in {EOS, 5, 8})
+        ends.append(said[first - 1])
+    assert {EOS, 5, 8} <= set(ends)  # each of them ended a row
+
+
+def test_no_end_is_drawn_before_a_forced_length() -> None:
+    length_B = torch.full((12,), MAX_LEN)
+    forced = {"max_completion_len": MAX_LEN, "temperature": 1.0, "seed": 3, "forced_lengths_B": length_B}
+    batch, _ = engine_for(EngineKnobs(), 5, 8).generate(prompt_batch(), **forced)  # type: ignore[arg-type]
+    assert batch.lengths_B.tolist() == length_B.tolist()
+    assert not {EOS, 5, 8} & set(batch.completion_BT[:, :-1].flatten().tolist())
 
 
 @pytest.mark.parametrize("knobs", KNOBS, ids=short)

@@ -1,5 +1,7 @@
 """A rollout refuses what cannot be before it computes anything."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -12,8 +14,8 @@ from steptune.engine.types import PromptBatch
 SPEC = DenseModel(num_layers=1, d_model=16, num_heads=2, num_kv_heads=1, d_ff=16)
 
 
-def engine(*, pad_id: int = 0, eos_id: int = 2, context_len: int | None = None) -> RolloutEngine:
-    return RolloutEngine(SPEC, EngineKnobs(), vocab_size=10, pad_id=pad_id, eos_id=eos_id, context_len=context_len)
+def engine(**given: Any) -> RolloutEngine:
+    return RolloutEngine(SPEC, EngineKnobs(), vocab_size=10, **{"pad_id": 0, "eos_id": 2, **given})
 
 
 def prompts(tokens: list[int], length: int | None = None) -> PromptBatch:
@@ -33,8 +35,8 @@ def test_a_token_without_an_embedding_is_refused(token: int) -> None:
         engine().generate(prompts([3, token]), max_completion_len=2, temperature=1.0, seed=0)
 
 
-@pytest.mark.parametrize("special", [{"eos_id": 10}, {"pad_id": -1}])
-def test_a_tokenizer_of_another_vocabulary_is_refused(special: dict[str, int]) -> None:
+@pytest.mark.parametrize("special", [{"eos_id": 10}, {"pad_id": -1}, {"other_eos_ids": (3, 10)}])
+def test_a_tokenizer_of_another_vocabulary_is_refused(special: dict[str, Any]) -> None:
     with pytest.raises(JobError, match=r"does not fit the model, got (10|-1); allowed: 0 to 9"):
         engine(**special)
 

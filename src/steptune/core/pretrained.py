@@ -53,6 +53,8 @@ class Pretrained(Record):
     context_len: PositiveInt | None
     """Tokens of prompt and completion together (`max_position_embeddings`); None where no file says."""
     eos_id: TokenId
-    """Ends a completion."""
+    """Ends a completion, and demonstrations."""
+    other_eos_ids: tuple[TokenId, ...] = ()
+    """End a completion too: Qwen2.5-Instruct ends a turn with one token and a document with another."""
     pad_id: TokenId
     """Fills rows up; may be `eos_id`, since lengths say where a row ends."""

@@ -35,14 +35,16 @@ Choose = Callable[[Tensor, Slots], Chosen]
 """(logits [n, V] float32, slots) -> what was chosen."""
 
 
-def sampler(temperature: float, eos_id: int, *, is_forced: bool, greedy: bool) -> Choose:
+def sampler(temperature: float, eos_ids: tuple[int, ...], *, is_forced: bool, greedy: bool) -> Choose:
     """Return keyed sampling from softmax(logits / temperature), or the most likely token."""
 
     def choose(logits_nV: Tensor, slots: Slots) -> Chosen:
         policy = _processed(logits_nV, temperature)
         weights_nV = policy.weights_nV
         if is_forced:
-            weights_nV[:, eos_id] *= slots.line(GENERATED) + 1 >= slots.line(LIMIT)
+            may_end_n = slots.line(GENERATED) + 1 >= slots.line(LIMIT)
+            for eos_id in eos_ids:
+                weights_nV[:, eos_id] *= may_end_n
         if greedy:
             token_n = weights_nV.argmax(-1)
         else:

@@ -15,6 +15,7 @@ from torch import Tensor
 from steptune.engine.choose import Choose
 from steptune.engine.context import Context
 from steptune.engine.decode_weights import Head
+from steptune.engine.ends import is_end
 from steptune.engine.knobs import Dispatch
 from steptune.engine.kv_cache import KVCache
 from steptune.engine.model import Transformer
@@ -39,12 +40,12 @@ class Decoder:
         *,
         num_slots: int,
         choose: Choose,
-        eos_id: int,
+        eos_ids: tuple[int, ...],
         moe_dispatch: Dispatch,
     ) -> None:
         self.model, self.head, self.cache, self.outputs = model, head, cache, outputs
         self.slots = Slots(num_slots, cache.data.device)
-        self.choose, self.eos_id = choose, eos_id
+        self.choose, self.eos_ids = choose, eos_ids
         self.moe_dispatch: Dispatch = moe_dispatch
         self.prefill_tokens = 0
         """Prompt positions computed, padding included."""
@@ -93,7 +94,7 @@ class Decoder:
         self.running.append(slots.num_running)
         slots.advance(chosen.token_n)
         self.prefix_len += 1
-        return (chosen.token_n == self.eos_id) | slots.is_at_limit()
+        return is_end(chosen.token_n, self.eos_ids) | slots.is_at_limit()
 
     def retire(self, done_n: Tensor) -> None:
         """Let rows go; the last ones move into the holes."""

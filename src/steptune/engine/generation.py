@@ -52,7 +52,7 @@ class Plan:
     share_prefill: bool
     continuous: bool
     """Finished rows leave at once."""
-    eos_id: int
+    eos_ids: tuple[int, ...]
     moe_dispatch: Dispatch
     expected_B: Tensor | None
     """Tokens expected of each row, longest first; None admits in order of arrival (`waiting`)."""
@@ -95,7 +95,7 @@ class Generation:
             outputs,
             num_slots=plan.num_slots,
             choose=choose,
-            eos_id=plan.eos_id,
+            eos_ids=plan.eos_ids,
             moe_dispatch=plan.moe_dispatch,
         )
         self._slots = self._decoder.slots

@@ -154,6 +154,7 @@ def rollout_engine(job: JobSpec, knobs: EngineKnobs, shared: Transformer | None 
         vocab_size=vocabulary.size,
         pad_id=vocabulary.pad_id,
         eos_id=vocabulary.eos_id,
+        other_eos_ids=vocabulary.other_eos_ids,
         shared=shared,
         context_len=vocabulary.context_len,
     )

@@ -19,6 +19,7 @@ from steptune.core.model import ExpertFields, ModelSpec
 from steptune.engine.attention import CPU
 from steptune.engine.choose import Choose, Chosen, replayer, sampler
 from steptune.engine.decode_weights import Head, Packing, order_pays, pack_weights
+from steptune.engine.ends import is_end
 from steptune.engine.events import Recorder
 from steptune.engine.generation import Generation, Plan, Turns
 from steptune.engine.int8 import check_int8
@@ -58,24 +59,26 @@ class RolloutEngine:
         vocab_size: int,
         pad_id: int,
         eos_id: int,
+        other_eos_ids: tuple[int, ...] = (),
         shared: Transformer | None = None,
         device: torch.device = CPU,
         context_len: int | None = None,
     ) -> None:
         """Make an engine with its own model on ``device``, or one that reads ``shared`` where it lies (`alias`).
 
-        ``context_len``: tokens of prompt and completion together that the model can take; None checks nothing.
+        ``other_eos_ids`` end a completion as ``eos_id`` does. ``context_len``: tokens of prompt and completion together
+        that the model can take; None checks nothing.
 
         Raises:
             JobError: sharing is asked for without a module, or in another number format than fp32; special tokens
                 that the model does not have; int8 on a machine without it.
         """
         check_handover(knobs, shared)
-        check_ends(pad_id, eos_id, vocab_size)
+        check_ends(pad_id, (eos_id, *other_eos_ids), vocab_size)
         self._context_len = context_len
         self.knobs = knobs
         self.version = 0
-        self._pad_id, self._eos_id = pad_id, eos_id
+        self._pad_id, self._eos_ids = pad_id, (eos_id, *other_eos_ids)
         self._is_shared = shared is not None
         dtype = DTYPES[knobs.rollout_dtype]
         self._model = shared if shared is not None else Transformer(spec, vocab_size).to(device, dtype)
@@ -125,7 +128,7 @@ class RolloutEngine:
         check_prompts(prompts, self._num_tokens)
         limit_B = limits(prompts, max_completion_len, limits_B if forced_lengths_B is None else forced_lengths_B)
         check_context(prompts, limit_B, self._context_len)
-        choose = sampler(temperature, self._eos_id, is_forced=forced_lengths_B is not None, greedy=greedy)
+        choose = sampler(temperature, self._eos_ids, is_forced=forced_lengths_B is not None, greedy=greedy)
         key_B = noise_keys(seed, prompts.problem_B, prompts.sample_B)
         if recorder is not None:
             choose = _counted(choose, recorder)
@@ -153,7 +156,7 @@ class RolloutEngine:
         ``num_slots`` rows decode at once unless `rollout_concurrency` says fewer; ``num_rows`` bounds the rows of all
         groups in the making. ``is_forced``: every row has exactly the tokens of its limit.
         """
-        choose = sampler(temperature, self._eos_id, is_forced=is_forced, greedy=False)
+        choose = sampler(temperature, self._eos_ids, is_forced=is_forced, greedy=False)
         plan = StreamPlan(
             num_slots=min(self.knobs.rollout_concurrency or num_slots, num_slots),
             num_rows=num_rows,
@@ -166,7 +169,7 @@ class RolloutEngine:
             with_routes=self.knobs.router_replay,
             moe_dispatch=self.knobs.moe_dispatch,
             pad_id=self._pad_id,
-            eos_id=self._eos_id,
+            eos_ids=self._eos_ids,
             num_tokens=self._num_tokens,
             context_len=self._context_len,
         )
@@ -220,7 +223,7 @@ class RolloutEngine:
             num_slots=min(self.knobs.rollout_concurrency or prompts.num_rows, prompts.num_rows),
             share_prefill=self.knobs.share_prefill,
             continuous=self.knobs.compact_finished,
-            eos_id=self._eos_id,
+            eos_ids=self._eos_ids,
             moe_dispatch=self.knobs.moe_dispatch,
             expected_B=expected_B,
             turns=turns,
@@ -250,7 +253,7 @@ class RolloutEngine:
         return self._cache
 
     def _finish(self, prompts: PromptBatch, outputs: Outputs, limit_B: Tensor, *, is_forced: bool) -> RolloutBatch:
-        is_eos_BT = outputs.token_BT == self._eos_id
+        is_eos_BT = is_end(outputs.token_BT, self._eos_ids)
         ended_B = is_eos_BT.any(1)
         end_B = torch.where(ended_B, is_eos_BT.int().argmax(1) + 1, limit_B)
         lengths_B = torch.minimum(end_B, limit_B)
@@ -265,7 +268,7 @@ class RolloutEngine:
             logprobs_BT=self._checked(outputs.logprob_BT[:, :width], mask_BT),
             raw_logprobs_BT=None if raw_BT is None else self._checked(raw_BT[:, :width], mask_BT),
             versions_BT=torch.where(mask_BT, self.version, -1).int(),
-            finished_B=torch.ones_like(ended_B) if is_forced else last_B == self._eos_id,
+            finished_B=torch.ones_like(ended_B) if is_forced else is_end(last_B, self._eos_ids),
             entropy=float(outputs.entropy_BT[:, :width][mask_BT].mean()),
             routes_BLJk=outputs.routes_BLJk,
         )

@@ -86,13 +86,13 @@ def check_context(prompts: PromptBatch, limit_B: Tensor, context_len: int | None
         )
 
 
-def check_ends(pad_id: int, eos_id: int, vocab_size: int) -> None:
+def check_ends(pad_id: int, eos_ids: tuple[int, ...], vocab_size: int) -> None:
     """Refuse special tokens of another vocabulary.
 
     Raises:
         JobError: a token the model cannot produce: no row would ever end.
     """
-    for name, token in (("end-of-sequence", eos_id), ("padding", pad_id)):
+    for name, token in (*(("end-of-sequence", eos_id) for eos_id in eos_ids), ("padding", pad_id)):
         if not 0 <= token < vocab_size:
             raise JobError(
                 explain(

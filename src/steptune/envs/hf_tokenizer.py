@@ -1,7 +1,8 @@
 """The tokenizer of a Hugging Face folder, read by the package `tokenizers`; its chat template by Jinja.
 
-The surprise: which token ends a completion is the tokenizer's word, not `config.json`'s. Chat models end a turn with
-another token than the one their base model ended a document with, and `config.json` often names the latter.
+The surprise: which token ends a demonstration is the tokenizer's word, not `config.json`'s. Chat models end a turn with
+another token than the one their base model ended a document with, and `config.json` often names the latter. What a
+model says ends at either: at all that `generation_config.json` names, as `generate` of transformers does.
 """
 
 import hashlib
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 TOKENIZER, SETTINGS, CONFIG = "tokenizer.json", "tokenizer_config.json", "config.json"
 """The vocabulary and its rules; the names of special tokens and the chat template; the model's own settings."""
 
+GENERATION = "generation_config.json"
+"""How the model is sampled from. Where it is missing or names no end, transformers takes those of `config.json`."""
+
 TOKENIZER_FILES = (
     *(TOKENIZER, SETTINGS, "chat_template.jinja", "special_tokens_map.json", "added_tokens.json"),
     *("vocab.json", "merges.txt", "tokenizer.model"),
@@ -37,10 +41,11 @@ UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fitted:
-    """What a tokenizer says of itself: ``Fitted(vocab_size=49152, eos_id=2, pad_id=2, max_length=8192)``."""
+    """What a tokenizer says of itself: ``Fitted(vocab_size=49152, eos_id=2, other_eos_ids=(), pad_id=2, ...)``."""
 
     vocab_size: int
     eos_id: int
+    other_eos_ids: tuple[int, ...]
     pad_id: int
     max_length: int | None
 
@@ -66,6 +71,7 @@ class HfTokenizer:
                 "start the job anew from its file",
             )
         self.vocab_size, self.eos_id, self.pad_id = pretrained.vocab_size, pretrained.eos_id, pretrained.pad_id
+        self.other_eos_ids, self._ends = pretrained.other_eos_ids, {pretrained.eos_id, *pretrained.other_eos_ids}
         self._known = frozenset(self._tokenizer.get_vocab(with_added_tokens=True).values())
         self._chat = ChatTemplate.read(folder, settings_of(folder)) if pretrained.chat else None
 
@@ -80,8 +86,8 @@ class HfTokenizer:
         return [*self._encode(text, with_specials=False), self.eos_id]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text; special tokens are nothing, ids of no token U+FFFD."""
-        return "".join(self._decoded(ids))
+        """Return the text; special tokens and ends are nothing, ids of no token U+FFFD."""
+        return "".join(self._decoded([token for token in ids if token not in self._ends]))
 
     def _decoded(self, ids: Sequence[int]) -> Iterator[str]:
         for is_known, run in groupby(ids, self._known.__contains__):
@@ -119,6 +125,7 @@ def fit_tokenizer(folder: Path, num_rows: int) -> Fitted:
     return Fitted(
         vocab_size=vocab_size,
         eos_id=eos_id,
+        other_eos_ids=_other_ends(folder, tokenizer, config, eos_id),
         pad_id=eos_id if pad_id is None else pad_id,
         max_length=int(max_length) if isinstance(max_length, int | float) and 0 < max_length < NO_LENGTH else None,
     )
@@ -154,6 +161,19 @@ def _special(tokenizer: "Tokenizer", settings: dict[str, Any], config: dict[str,
     if number is not None and (not isinstance(number, int) or tokenizer.id_to_token(number) is None):
         raise _refused(f"`{name}_token_id` in `{CONFIG}`", number, "the id of a token", "correct it")
     return number
+
+
+def _other_ends(folder: Path, tokenizer: "Tokenizer", config: dict[str, Any], eos_id: int) -> tuple[int, ...]:
+    """Return what else ends a completion, in the order of the file that says it."""
+    path = folder / GENERATION
+    generation = _table(path) if path.is_file() else {}
+    where = GENERATION if generation.get("eos_token_id") is not None else CONFIG
+    named = (generation if where == GENERATION else config).get("eos_token_id")
+    ids: list[Any] = named if isinstance(named, list) else [] if named is None else [named]
+    for number in ids:
+        if not isinstance(number, int) or tokenizer.id_to_token(number) is None:
+            raise _refused(f"`eos_token_id` in `{where}`", number, "the id of a token, or a list of them", "correct it")
+    return tuple(dict.fromkeys(number for number in ids if number != eos_id))
 
 
 def _open(folder: Path) -> "Tokenizer":

@@ -36,8 +36,13 @@ class Vocabulary:
 
     @property
     def eos_id(self) -> int:
-        """Ends a completion."""
+        """Ends a completion, and demonstrations."""
         return self.tokenizer.eos_id
+
+    @property
+    def other_eos_ids(self) -> tuple[int, ...]:
+        """End a completion too."""
+        return self.tokenizer.other_eos_ids
 
     def encode_prompt(self, problem: str) -> list[int]:
         """Return the ids of the prompt that asks ``problem``."""

@@ -12,16 +12,17 @@ from foreign_cases import SPEC, STATE, grouped_prompts, stub_engine
 
 from steptune.core.errors import JobError, TrialError
 from steptune.core.model import DenseModel
-from steptune.engine.foreign.asks import Sampling, row_asks
+from steptune.engine.foreign.asks import Sampling, rollout_batch, row_asks
 from steptune.engine.foreign.handover import RECORD, Handover, write_version
 from steptune.engine.foreign.metrics import parse_metrics
 from steptune.engine.foreign.settings import check_head, find_python
 from steptune.engine.foreign.vllm import VllmEngine
+from steptune.engine.foreign.wire import Choice, TokenLogprobs
 from steptune.engine.hf import load_model
 from steptune.engine.tensor_hash import tensor_hash
 
 Make = Callable[..., VllmEngine]
-HOW = Sampling(temperature=1.0, is_forced=True, eos_id=2, pad_id=0)
+HOW = Sampling(temperature=1.0, is_forced=True, eos_ids=(2,), pad_id=0)
 
 
 @pytest.fixture
@@ -90,10 +91,23 @@ def test_a_group_is_one_request_and_noise_does_not_depend_on_how_rows_are_groupe
 def test_a_forced_length_may_not_end_early_and_a_free_one_may() -> None:
     forced = row_asks(grouped_prompts(), torch.full((6,), 4), 1, HOW)[0].ask.body()
     assert (forced["min_tokens"], forced["max_tokens"], forced["ignore_eos"]) == (4, 4, True)
-    free = Sampling(temperature=0.5, is_forced=False, eos_id=2, pad_id=0)
+    free = Sampling(temperature=0.5, is_forced=False, eos_ids=(2,), pad_id=0)
     body = row_asks(grouped_prompts(), torch.full((6,), 4), 1, free)[0].ask.body()
     assert "min_tokens" not in body
     assert (body["temperature"], body["stop_token_ids"]) == (0.5, [2])
+
+
+def test_a_foreign_row_ends_at_each_of_several_ends() -> None:
+    several = Sampling(temperature=1.0, is_forced=False, eos_ids=(2, 7), pad_id=0)
+    asks = row_asks(grouped_prompts(), torch.full((6,), 4), 1, several)
+    assert asks[0].ask.body()["stop_token_ids"] == [2, 7]
+    prompts = grouped_prompts(1, 3)
+    said = [[3, 2], [3, 7], [3, 4]]
+    choices = [
+        Choice(index=i, finish_reason=None, token_ids=ids, logprobs=TokenLogprobs(token_logprobs=[-1.0, -1.0]))
+        for i, ids in enumerate(said)
+    ]
+    assert rollout_batch(prompts, choices, 0, several).finished_B.tolist() == [True, True, False]
 
 
 def test_another_temperature_has_the_models_own_logprobs_beside_it(make: Make) -> None:

@@ -106,6 +106,24 @@ def test_the_end_of_a_sequence_is_the_tokenizers_then_the_configs_or_refused(fol
     assert "`eos_token` in `tokenizer_config.json`, got '<end>'" in refusal(folder)
 
 
+def test_what_else_ends_a_completion_is_what_generate_would_stop_at(folder: Path) -> None:
+    assert found(folder).pretrained.other_eos_ids == ()
+    change_json(folder / "config.json", eos_token_id=[1, 2, 5])
+    assert found(folder).pretrained.other_eos_ids == (1, 5)
+    write_json(folder / "generation_config.json", {"temperature": 0.6})  # says nothing of ends
+    assert found(folder).pretrained.other_eos_ids == (1, 5)
+    write_json(folder / "generation_config.json", {"eos_token_id": [7, 2, 7]})
+    spec = found(folder)
+    assert (spec.pretrained.eos_id, spec.pretrained.other_eos_ids) == (2, (7,))
+    job = JobSpec(name="ends", model=spec, workload=MathWorkload(levels=(1,)))
+    vocabulary, letter = vocabulary_of(job), 8
+    assert vocabulary.other_eos_ids == (7,)
+    assert vocabulary.encode_completion("1")[-1] == 2  # a demonstration ends as before
+    assert vocabulary.decode([letter, 7]) == vocabulary.decode([letter, 2]) == vocabulary.decode([letter]) != ""
+    write_json(folder / "generation_config.json", {"eos_token_id": [2, 95]})
+    assert "`eos_token_id` in `generation_config.json`, got 95" in refusal(folder)
+
+
 def test_padding_is_the_end_of_a_sequence_where_nobody_names_another(folder: Path) -> None:
     change_json(folder / "tokenizer_config.json", pad_token=None)
     change_json(folder / "config.json", pad_token_id=None)

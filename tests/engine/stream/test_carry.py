@@ -280,7 +280,7 @@ def fake_start(number: int, version: int | None = None) -> Start:
 
 
 def fake_group(number: int, version: int) -> Group:
-    batch = rollout_of(fake_start(number), fake_said(version), pad_id=0, eos_id=1, is_forced=True)
+    batch = rollout_of(fake_start(number), fake_said(version), pad_id=0, eos_ids=(1,), is_forced=True)
     return Group(number=number, batch=batch, raw_reward_B=torch.zeros(1), mixed_groups_frac=0.0)
 
 

@@ -115,6 +115,17 @@ def test_a_stream_says_what_the_batch_says(spec: ModelSpec, share: bool, num_slo
         assert (one.batch.versions_BT[one.batch.mask_BT] == 1).all()
 
 
+def test_a_stream_ends_rows_at_the_same_ends() -> None:
+    engine = RolloutEngine(
+        DENSE, EngineKnobs(compact_finished=True), vocab_size=VOCAB, pad_id=PAD, eos_id=EOS, other_eos_ids=(EOS + 1,)
+    )
+    engine.load(model_of(DENSE).state_dict(), 1)
+    batch, _ = engine.generate(prompts(8), max_completion_len=MAX_LEN, temperature=1.0, seed=7)
+    assert (batch.completion_BT == EOS + 1).any()
+    for one in run_all(stream_of(engine, 7, 8), starts(8)):
+        assert_same(one.batch, take_rows(batch, torch.arange(SIZE) + one.number * SIZE, SIZE))
+
+
 def test_slots_are_refilled_and_no_group_waits_for_the_round_to_end() -> None:
     engine = engine_of(DENSE)
     stream = stream_of(engine, 6, 8)

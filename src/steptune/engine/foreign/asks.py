@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from steptune.core.errors import TrialError, explain
+from steptune.engine.ends import is_end
 from steptune.engine.foreign.wire import Ask, Choice
 from steptune.engine.sampling import noise_keys
 from steptune.engine.types import PromptBatch, RolloutBatch
@@ -35,7 +36,7 @@ class Sampling:
     temperature: float
     """0 takes the likeliest token."""
     is_forced: bool
-    eos_id: int
+    eos_ids: tuple[int, ...]
     pad_id: int
 
 
@@ -56,7 +57,7 @@ def row_asks(prompts: PromptBatch, limit_B: Tensor, seed: int | Tensor, how: Sam
                 is_forced=how.is_forced,
                 temperature=how.temperature,
                 seed=keys[first] + samples[first],
-                eos_id=how.eos_id,
+                eos_ids=how.eos_ids,
             ),
         )
         for first, num_rows in _runs(same)
@@ -75,7 +76,7 @@ def rollout_batch(prompts: PromptBatch, rows: Sequence[Choice], version: int, ho
     mask_BT = torch.arange(width) < length_B[:, None]
     logprob_BT = padded(scored, width)
     completion_BT = torch.tensor([c.token_ids + [how.pad_id] * (width - len(c.token_ids)) for c in rows])
-    ended_B = completion_BT.gather(1, length_B[:, None] - 1)[:, 0] == how.eos_id
+    ended_B = is_end(completion_BT.gather(1, length_B[:, None] - 1)[:, 0], how.eos_ids)
     return RolloutBatch(
         prompts=prompts,
         completion_BT=completion_BT,

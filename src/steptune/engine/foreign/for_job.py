@@ -34,6 +34,7 @@ def vllm_engine(job: JobSpec, knobs: EngineKnobs, folder: Path) -> VllmEngine:
         vocab_size=vocabulary.size,
         pad_id=vocabulary.pad_id,
         eos_id=vocabulary.eos_id,
+        other_eos_ids=vocabulary.other_eos_ids,
         temperature=job.algorithm.temperature,
         folder=folder,
     )

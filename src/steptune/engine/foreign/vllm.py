@@ -57,6 +57,7 @@ class VllmEngine:
         eos_id: int,
         temperature: float,
         folder: Path,
+        other_eos_ids: tuple[int, ...] = (),
         start: Callable[[Path], ServerProcess] | None = None,
     ) -> None:
         """Check; nothing is started yet. Weights, log and the server's home go into ``folder``.
@@ -67,9 +68,10 @@ class VllmEngine:
             JobError: heads that vLLM cannot do, or special tokens that the model does not have.
         """
         check_head(spec)
-        check_ends(pad_id, eos_id, vocab_size)
+        check_ends(pad_id, (eos_id, *other_eos_ids), vocab_size)
         self._spec, self.settings, self._folder = spec, settings, folder
-        self._num_tokens, self._pad_id, self._eos_id = spec.embedding_rows(vocab_size), pad_id, eos_id
+        self._num_tokens, self._pad_id = spec.embedding_rows(vocab_size), pad_id
+        self._eos_ids = (eos_id, *other_eos_ids)
         self._temperature = temperature
         self._start = start or self._start_vllm
         self._server: ServerProcess | None = None
@@ -106,7 +108,7 @@ class VllmEngine:
             ModelError: no architecture of transformers has this shape.
             TrialError: the server does not start, died, or could not load them (it is stopped then).
         """
-        ids = {"eos_token_id": self._eos_id, "pad_token_id": self._pad_id}
+        ids = {"eos_token_id": self._eos_ids[0], "pad_token_id": self._pad_id}
         ids["max_position_embeddings"] = self.settings.max_model_len
         dtype = DTYPES[self.settings.dtype]
         written = write_version(self._folder / "weights", self._spec, state, version, dtype, ids)
@@ -145,7 +147,7 @@ class VllmEngine:
         how = Sampling(
             temperature=0.0 if greedy else temperature,
             is_forced=forced_lengths_B is not None,
-            eos_id=self._eos_id,
+            eos_ids=self._eos_ids,
             pad_id=self._pad_id,
         )
         before = self.metrics()

@@ -65,7 +65,7 @@ class Ask:
     """0 takes the likeliest token."""
     seed: int | None
     """Sample i of a prompt has noise of ``seed`` + i; None leaves it to the server."""
-    eos_id: int
+    eos_ids: Sequence[int]
 
     def body(self) -> dict[str, Any]:
         """Return the request's JSON."""
@@ -77,7 +77,7 @@ class Ask:
             "max_tokens": self.max_tokens,
             "temperature": self.temperature,
             "seed": self.seed,
-            "stop_token_ids": [self.eos_id],
+            "stop_token_ids": list(self.eos_ids),
             "logprobs": 0,
             "return_token_ids": True,
             "return_tokens_as_token_ids": True,

@@ -44,6 +44,7 @@ def find_model(wanted: HfModel, cache: Path) -> ModelSpec:
         vocab_size=fitted.vocab_size,
         context_len=checked.context_len or fitted.max_length,
         eos_id=fitted.eos_id,
+        other_eos_ids=fitted.other_eos_ids,
         pad_id=fitted.pad_id,
     )
     return checked.spec.model_copy(update={"padded_vocab": checked.num_rows, "pretrained": pretrained})

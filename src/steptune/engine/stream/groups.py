@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from steptune.engine.ends import is_end
 from steptune.engine.types import PromptBatch, RolloutBatch
 
 
@@ -59,7 +60,7 @@ class Done:
     batch: RolloutBatch
 
 
-def rollout_of(start: Start, said: Said, *, pad_id: int, eos_id: int, is_forced: bool) -> RolloutBatch:
+def rollout_of(start: Start, said: Said, *, pad_id: int, eos_ids: tuple[int, ...], is_forced: bool) -> RolloutBatch:
     """Return a complete group's rollouts. Forced lengths count as finished."""
     length_g = said.length_g
     width = int(length_g.max())
@@ -73,7 +74,7 @@ def rollout_of(start: Start, said: Said, *, pad_id: int, eos_id: int, is_forced:
         logprobs_BT=torch.where(mask_gT, said.logprob_gT[:, :width], 0.0),
         raw_logprobs_BT=None if raw_gT is None else torch.where(mask_gT, raw_gT[:, :width], 0.0),
         versions_BT=torch.where(mask_gT, said.version_gT[:, :width], -1).int(),
-        finished_B=torch.ones_like(last_g, dtype=torch.bool) if is_forced else last_g == eos_id,
+        finished_B=torch.ones_like(last_g, dtype=torch.bool) if is_forced else is_end(last_g, eos_ids),
         entropy=float(said.entropy_gT[:, :width][mask_gT].mean()),
         routes_BLJk=said.routes_gLJk,
     )

@@ -63,7 +63,7 @@ class StreamPlan:
     with_routes: bool
     moe_dispatch: Dispatch
     pad_id: int
-    eos_id: int
+    eos_ids: tuple[int, ...]
     num_tokens: int
     context_len: int | None
 
@@ -113,7 +113,7 @@ class Stream:
             self.table.outputs,
             num_slots=plan.num_slots,
             choose=choose,
-            eos_id=plan.eos_id,
+            eos_ids=plan.eos_ids,
             moe_dispatch=plan.moe_dispatch,
         )
         self._waiting: deque[_Newcomer] = deque()
@@ -337,7 +337,7 @@ class Stream:
         for row in made.row_g.tolist():
             del self._making_of[row]
         plan, said = self.plan, self.table.leave(made.row_g)
-        batch = rollout_of(made.start, said, pad_id=plan.pad_id, eos_id=plan.eos_id, is_forced=plan.is_forced)
+        batch = rollout_of(made.start, said, pad_id=plan.pad_id, eos_ids=plan.eos_ids, is_forced=plan.is_forced)
         check_logprobs(batch.logprobs_BT, num_tokens=int(batch.lengths_B.sum()))
         return Done(number=made.start.number, batch=batch)
 

@@ -24,6 +24,7 @@ class MathTokenizer:
     pad_id: Final = 0
     bos_id: Final = 1
     eos_id: Final = 2
+    other_eos_ids: Final = ()
 
     def __init__(self) -> None:
         self._pieces = (*SPECIALS, *"0123456789+-*=?#", *STORY_PIECES)
