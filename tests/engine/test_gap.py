@@ -71,5 +71,8 @@ def test_tokens_are_told_apart_by_the_age_of_their_weights() -> None:
     versions = torch.tensor([[7, 7, 6], [6, -1, -1]], dtype=torch.int32)
     mask = versions >= 0
     trainer = torch.tensor([[0.0, 0.0, 1.0], [3.0, 9.0, 9.0]])
-    stats = gap_by_lag(trainer, torch.zeros(2, 3), mask, versions, trainer_version=7)
+    stats = gap_by_lag(trainer, torch.zeros(2, 3), mask, versions, trainer_version_B=torch.tensor([7, 7]))
     assert [(s.lag, s.gap.num_tokens, s.gap.k1) for s in stats] == [(0, 2, 0.0), (1, 2, -2.0)]
+    # the second row is trained one update later
+    later = gap_by_lag(trainer, torch.zeros(2, 3), mask, versions, trainer_version_B=torch.tensor([7, 8]))
+    assert [(s.lag, s.gap.num_tokens, s.gap.k1) for s in later] == [(0, 2, 0.0), (1, 1, -1.0), (2, 1, -3.0)]

@@ -136,10 +136,17 @@ def with_logprobs(batch: ScoredBatch, logprobs_BT: torch.Tensor) -> ScoredBatch:
     )
 
 
-def test_only_rows_of_the_first_update_count_for_the_gap() -> None:
+def test_every_update_counts_for_the_lag_each_against_the_weights_it_began_with() -> None:
     batch = scored_batch(num_rows=16)
-    stats = train(small_trainer(knobs=EngineKnobs(logprob_batch_tokens=99), num_updates=2), batch)
-    assert [s.gap.num_tokens for s in stats.gap_by_lag] == [int(batch.rollout.lengths_B[:8].sum())]
+    trainer = small_trainer(knobs=EngineKnobs(logprob_batch_tokens=99), num_updates=2)
+    stats = train(trainer, with_logprobs(batch, trainer.logprobs(batch.rollout, 99)))
+    lengths = batch.rollout.lengths_B
+    assert [(s.lag, s.gap.num_tokens) for s in stats.gap_by_lag] == [
+        (0, int(lengths[:8].sum())),
+        (1, int(lengths[8:].sum())),  # the first update has moved the weights
+    ]
+    same, moved = (s.gap.max_abs for s in stats.gap_by_lag)
+    assert same < 1e-5 < 1e-3 < moved
     assert len(stats.grad_norms) == 2
 
 

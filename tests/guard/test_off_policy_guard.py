@@ -40,6 +40,14 @@ def test_the_algorithms_own_lag_is_not_counted_against_the_owner() -> None:
     assert judged(candidate, own_lag=0, **own).judgement is Judgement.FAIL
 
 
+def test_how_far_a_batchs_own_updates_move_the_policy_is_not_staleness() -> None:
+    far = gap(0.2, k1=0.15)
+    assert judged(stale_steps(lag=1, stats=far), own_lag=1).judgement is Judgement.PASS
+    assert judged(stale_steps(lag=2, stats=far), own_lag=1).judgement is Judgement.FAIL
+    not_a_number = stale_steps(lag=1, stats=gap(math.nan))
+    assert judged(not_a_number, own_lag=1).judgement is Judgement.INCONCLUSIVE
+
+
 def test_a_lag_without_a_correction_fails() -> None:
     verdict = judged(stale_steps(), has_correction=False)
     assert verdict.judgement is Judgement.FAIL

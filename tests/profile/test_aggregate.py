@@ -21,10 +21,16 @@ def step(index: int = 0, rollout_s: float = 0.6, train_s: float = 0.4, **update:
     return _observation(index, rollout_s, train_s, is_off=False).model_copy(update=update)
 
 
-def profile(kept: Sequence[Observation], settings: dict[str, KnobValue] | None = None) -> Profile:
+def profile(
+    kept: Sequence[Observation],
+    settings: dict[str, KnobValue] | None = None,
+    job: JobSpec = JOB,
+    also_seen: tuple[Observation, ...] = (),
+) -> Profile:
     return profile_of(
-        JOB,
+        job,
         ProfileInputs(
+            also_seen=also_seen,
             framework="fake",
             version="1",
             settings=settings or {},
@@ -109,6 +115,12 @@ def test_the_peak_is_the_largest_and_unknown_stays_unknown() -> None:
     assert profile([step(memory_peak_bytes=None)]).memory_peak_bytes is None
 
 
+def test_a_peak_of_memory_is_also_that_of_the_run_that_evaluated() -> None:
+    made = profile([step(memory_peak_bytes=5)], also_seen=(step(memory_peak_bytes=9, step_time_s=7.0),))
+    assert made.memory_peak_bytes is not None
+    assert (made.memory_peak_bytes.value, made.num_steps, made.step_time.value) == (9, 1, 1.0)
+
+
 def test_a_profile_needs_a_step() -> None:
     with pytest.raises(ValueError, match="at least one kept step"):
         profile([])
@@ -142,6 +154,9 @@ def test_off_policyness_is_kept_by_lag() -> None:
     found = {stats.lag: stats.gap.k3 for stats in made.off_policy}
     assert found == {1: 2e-4, 2: 5e-4}
     assert made.staleness_mean == pytest.approx(4 / 3)
+    # of two updates a batch the second is one behind by itself
+    two = JOB.model_copy(update={"algorithm": JOB.algorithm.model_copy(update={"num_updates": 2})})
+    assert profile([lagged(0, _1=1e-4), lagged(1, _1=3e-4, _2=5e-4)], job=two).staleness_mean == pytest.approx(1 / 2)
 
 
 def test_health_is_a_mean_of_what_is_known() -> None:

@@ -204,7 +204,7 @@ class Profile(Record):
     off_policy: tuple[LagStats, ...] = ()
     """Current against sampling weights, by lag."""
     staleness_mean: float | None = None
-    """Mean age of trained samples in updates; None when not stated."""
+    """Mean age of trained samples in updates, those inside one rollout batch not counted; None when not stated."""
     health: Health = Health()
     memory_peak_bytes: Estimate | None = None
     noise: NoiseFloor | None = None

@@ -112,7 +112,7 @@ class Observation(Record):
     """Same weights: rollout kernels against trainer kernels."""
     off_policy: tuple[LagStats, ...] = ()
     lag_max: int
-    """Oldest trained token, in updates behind the trainer."""
+    """Oldest trained token, in updates behind the weights it was trained on; of every update of the step."""
     memory_peak_bytes: int | None
     """Peak resident memory of all processes of the run so far."""
     weight_version: int

@@ -28,13 +28,14 @@ def gap_stats(trainer: Tensor, rollout: Tensor, mask: Tensor) -> GapStats | None
 
 
 def gap_by_lag(
-    trainer_BT: Tensor, rollout_BT: Tensor, mask_BT: Tensor, versions_BT: Tensor, *, trainer_version: int
+    trainer_BT: Tensor, rollout_BT: Tensor, mask_BT: Tensor, versions_BT: Tensor, *, trainer_version_B: Tensor
 ) -> tuple[LagStats, ...]:
-    """Return the gap of tokens sampled by each weight version, freshest first.
+    """Return the gap of tokens by how many updates their weights were behind when they were trained, freshest first.
 
-    Lag 0 is the mismatch of rollout and trainer at the same weights; larger lags add off-policyness to it.
+    ``trainer_version_B`` is the version of the weights that each row was trained on. Lag 0 is the mismatch of rollout
+    and trainer at the same weights; larger lags add off-policyness to it.
     """
-    lag_BT = trainer_version - versions_BT
+    lag_BT = trainer_version_B[:, None] - versions_BT
     found = list[LagStats]()
     for lag in lag_BT[mask_BT].unique().tolist():
         gap = gap_stats(trainer_BT, rollout_BT, mask_BT & (lag_BT == lag))

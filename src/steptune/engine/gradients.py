@@ -127,8 +127,8 @@ class Gradients:
         )
         return LaidOut(prepared=prepared, joined=join_rows(rollout, self.pad_id), plan=plan)
 
-    def accumulate(self, laid: LaidOut, number: int, recorder: Recorder, cur_BT: Tensor | None) -> Share:
-        """Add up the gradient of update ``number``; fill ``cur_BT`` with current log-probs if given."""
+    def accumulate(self, laid: LaidOut, number: int, recorder: Recorder, cur_BT: Tensor) -> Share:
+        """Add up the gradient of update ``number``; fill its rows of ``cur_BT`` with the log-probs of now."""
         tokens = self._token_tensors(laid, number)
         total, num_tokens = torch.zeros((), device=self.device), 0
         for micro in laid.plan.updates[number]:
@@ -142,8 +142,7 @@ class Gradients:
                     loss.backward()
             total += loss.detach()
             num_tokens += len(inputs.flat_C)
-            if cur_BT is not None:
-                cur_BT.view(-1)[inputs.flat_C] = cur_C.detach()
+            cur_BT.view(-1)[inputs.flat_C] = cur_C.detach()
         return Share(loss=float(total), num_tokens=num_tokens, tokens_of_update=tokens.num_tokens)
 
     def _plan(self, batch: RolloutBatch, *, token_budget: int, num_updates: int, num_ranks: int) -> TrainPlan:
@@ -228,6 +227,11 @@ def rows_mask(rows: Sequence[int], num_rows: int) -> Tensor:
     mask_B = torch.zeros(num_rows, dtype=torch.bool)
     mask_B[list(rows)] = True
     return mask_B
+
+
+def update_of_rows(update_rows: Sequence[range]) -> Tensor:
+    """Return int64 [B], the number of the update that trains each row; the ranges follow each other."""
+    return torch.arange(len(update_rows)).repeat_interleave(torch.tensor([len(rows) for rows in update_rows]))
 
 
 def _moved(x_BT: Tensor | None, device: torch.device) -> Tensor | None:

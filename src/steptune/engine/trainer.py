@@ -32,7 +32,7 @@ from steptune.core.phase import Phase, Role, SpanKind
 from steptune.core.profile import LagStats
 from steptune.engine.events import Recorder
 from steptune.engine.gap import gap_by_lag
-from steptune.engine.gradients import Gradients, LaidOut, rows_mask
+from steptune.engine.gradients import Gradients, LaidOut, update_of_rows
 from steptune.engine.knob_checks import check_knobs
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.model import Transformer
@@ -60,8 +60,8 @@ class TrainStats:
     grad_norms: tuple[float, ...]
     """L2 norm before clipping, one per update."""
     gap_by_lag: tuple[LagStats, ...]
-    """Trainer against rollout log-probs on the rows of the first update, before any of this batch's updates.
-    Lag 0 is the mismatch at the same weights."""
+    """Trainer against rollout log-probs of every row, each before the update that trained it. Lag 0 is the mismatch at
+    the same weights; of several updates the later ones are of lag 1 and more, though the data was fresh."""
     num_updates: int
     num_micro_batches: int
     padded_tokens: int
@@ -70,7 +70,7 @@ class TrainStats:
     """Prompt and completion tokens computed; a shared prompt counts once for its group."""
 
     other_rank_memory_bytes: int | None
-    """Peak memory of the second rank's process, shared weights included; None without one."""
+    """Peak memory of the second rank's process, what it shares with the first not counted; None without one."""
 
     @property
     def grad_norm(self) -> float:
@@ -218,7 +218,7 @@ class Trainer:
         for number in range(len(laid.plan.updates)):
             if number > 0:
                 self._order(prepared, number, recorder)
-            parts.append(self._accumulate(laid, number, recorder, cur_BT if number == 0 else None))
+            parts.append(self._accumulate(laid, number, recorder, cur_BT))
             with recorder.span(Role.TRAINER, "train/optimizer"):
                 grad_norms.append(self._step(parts[-1].loss))
         plan, other = laid.plan, parts[0].other
@@ -226,11 +226,11 @@ class Trainer:
             loss=sum(part.loss for part in parts) / len(parts),
             grad_norms=tuple(grad_norms),
             gap_by_lag=gap_by_lag(
-                cur_BT.cpu() if other is None or other.cur_BT is None else cur_BT.cpu() + other.cur_BT,
+                sum((part.other.cur_BT for part in parts if part.other), start=cur_BT.cpu()),
                 rollout.logprobs_BT,
-                laid.joined.mask_BT & rows_mask(plan.update_rows[0], laid.joined.mask_BT.shape[0])[:, None],
+                laid.joined.mask_BT,
                 rollout.versions_BT,
-                trainer_version=weights_version,
+                trainer_version_B=weights_version + update_of_rows(plan.update_rows),
             ),
             num_updates=len(plan.updates),
             num_micro_batches=len(plan.micro_batches) + (other.num_micro_batches if other else 0),
@@ -245,8 +245,8 @@ class Trainer:
             with recorder.span(Role.TRAINER, "train/order"):
                 self.second.order_gradient(prepared, number, knobs=self.knobs, step=recorder.step)
 
-    def _accumulate(self, laid: LaidOut, number: int, recorder: Recorder, cur_BT: Tensor | None) -> _UpdatePart:
-        """Leave the whole update's gradient in the model, the second rank's part added."""
+    def _accumulate(self, laid: LaidOut, number: int, recorder: Recorder, cur_BT: Tensor) -> _UpdatePart:
+        """Leave the whole update's gradient in the model, the second rank's part added; fill its rows of ``cur_BT``."""
         self.optimizer.zero_grad()  # of an update that failed half-way
         start_s = recorder.clock()
         own = self.gradients.accumulate(laid, number, recorder, cur_BT)

@@ -46,7 +46,7 @@ def check_off_policy(
     findings = [held(oldest - own_lag <= max_staleness, f"oldest token {oldest} updates behind")]
     if oldest > own_lag:
         findings.append(_correction(has_correction, allow_corrections))
-    findings.append(_gaps(candidate))
+    findings.append(_gaps(candidate, own_lag))
     measured = Estimate(value=oldest, unit="updates", source=Source.MEASURED, n=len(candidate), note="largest lag")
     return combined(NAME, findings, limit=limit, measured=measured)
 
@@ -57,11 +57,12 @@ def _correction(has_correction: bool, allow_corrections: bool) -> Finding:
     return held(allow_corrections, "stale tokens are corrected, and the owner's `allow_corrections` decides that")
 
 
-def _gaps(candidate: Sequence[Observation]) -> Finding:
+def _gaps(candidate: Sequence[Observation], own_lag: int) -> Finding:
+    """Judge what staleness did; how far a batch's own updates move the policy is the algorithm's affair."""
     problem = _missing(candidate)
     if problem is not None:
         return unknown(problem)
-    lags = [lag for observation in candidate for lag in observation.off_policy]
+    lags = [lag for observation in candidate for lag in observation.off_policy if lag.lag > own_lag]
     sick = [text for lag in lags if (text := _sickness(lag)) is not None]
     if sick:
         return held(False, f"{len(sick)} of {len(lags)} gaps are unhealthy, first: {sick[0]}")

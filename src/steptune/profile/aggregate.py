@@ -34,6 +34,8 @@ class ProfileInputs:
     settings: dict[str, KnobValue]
     kept: tuple[Observation, ...]
     """Steps that count."""
+    also_seen: tuple[Observation, ...] = ()
+    """Steps of the same configuration that count for the peak of memory alone: those of a run that evaluated, too."""
     num_warmup: int
     lengths: SampledLengths
     health: Health
@@ -70,9 +72,9 @@ def profile_of(job: JobSpec, inputs: ProfileInputs) -> Profile:
         ),
         mismatch=median_gap([o.mismatch for o in kept]),
         off_policy=_lags(kept),
-        staleness_mean=fmean(o.lag_max for o in kept),
+        staleness_mean=fmean(max(0, o.lag_max - (job.algorithm.num_updates - 1)) for o in kept),
         health=inputs.health,
-        memory_peak_bytes=_peak(kept),
+        memory_peak_bytes=_peak((*kept, *inputs.also_seen)),
         noise=inputs.noise,
         costs=inputs.costs,
         num_steps=len(kept),

@@ -51,8 +51,8 @@ class GradientAnswer:
 
     number: int
     share: Share
-    cur_BT: Tensor | None
-    """Log-probs of the second rank's rows before the first update, 0 elsewhere; None after it."""
+    cur_BT: Tensor
+    """Log-probs of the second rank's rows of this update before it, 0 elsewhere."""
     busy_s: float
     """Wall seconds of planning, forward, backward and writing the gradient."""
     num_micro_batches: int

@@ -13,7 +13,7 @@ from steptune.core.phase import Phase, Role
 from steptune.engine.events import Recorder, open_events
 from steptune.engine.gradients import Gradients, LaidOut
 from steptune.engine.knobs import EngineKnobs
-from steptune.engine.process import peak_memory_bytes
+from steptune.engine.process import own_peak_memory_bytes
 from steptune.engine.ranks.memory import SharedMemory, views
 from steptune.engine.ranks.messages import Answer, GradientAnswer, GradientOrder, Order, PassAnswer, PassOrder
 from steptune.engine.worker import say, send_plain
@@ -98,7 +98,7 @@ class SecondRank:
                 with self.recorder.span(Role.TRAINER, "train/plan"):
                     self.laid = self.gradients.lay_out(order.prepared)
             assert self.laid is not None, "the first update of a batch brings the batch"
-            cur_BT = torch.zeros(self.laid.joined.mask_BT.shape) if order.update == 0 else None
+            cur_BT = torch.zeros(self.laid.joined.mask_BT.shape)
             share = self.gradients.accumulate(self.laid, order.update, self.recorder, cur_BT)
             with self.recorder.span(Role.TRAINER, "train/reduce"):
                 self._write()
@@ -113,7 +113,7 @@ class SecondRank:
             num_micro_batches=len(plan.micro_batches),
             padded_tokens=plan.padded_tokens,
             active_tokens=plan.active_tokens,
-            peak_memory_bytes=peak_memory_bytes(),
+            peak_memory_bytes=own_peak_memory_bytes(),
         )
 
     def _follow(self, order: Order) -> None:
