@@ -1,17 +1,22 @@
+import copy
 import itertools
 import time
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from trainer_cases import SPEC
 
 from steptune.core.job import AlgorithmSpec, JobSpec
 from steptune.core.profile import CostCurve
+from steptune.engine import probe
 from steptune.engine.inputs import groups_share_prompts
+from steptune.engine.model import build_model
 from steptune.engine.plan import plan_batch
 from steptune.engine.probe import NUM_OWED_SIZES, SIZES, probe_trainer
 from steptune.engine.probe_batch import MIN_PADDED_ROWS, Picked, batch_of, pick_rows, typical_rows
+from steptune.envs.vocabulary import vocabulary_of
 
 JOB = JobSpec(name="probe", model=SPEC, algorithm=AlgorithmSpec(num_updates=4, kl_coef=0.1))
 
@@ -65,6 +70,17 @@ def test_no_budget_still_buys_the_sizes_between_which_a_curve_bends() -> None:
     # on this clock a single call takes many seconds
     found = probe_trainer(JOB, (1,), ("fp32",), budget_s=0.0, clock=SteppingClock())
     assert {len(curve.points) for curve in found if curve.name != "optimizer"} == {NUM_OWED_SIZES}
+
+
+def test_a_probe_does_not_move_the_weights_that_it_measures_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build_model(SPEC, vocabulary_of(JOB).size, seed=1)
+    before = copy.deepcopy(model.state_dict())
+    monkeypatch.setattr(probe, "new_model", lambda _job: model)
+    # at a rate of 10 the second update of the probe was refused: its gradient was NaN
+    wild = JOB.algorithm.model_copy(update={"lr": 10.0, "weight_decay": 0.1})
+    probe_trainer(JOB.model_copy(update={"algorithm": wild}), (1,), ("fp32",), budget_s=0.0, clock=SteppingClock())
+    after = model.state_dict()
+    assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
 
 
 def test_probe_rows_are_those_of_the_job() -> None:

@@ -2,7 +2,8 @@
 
 Each measurement is a real `Trainer` call on one micro-batch, so nothing is timed that a step does not do.
 Rounds go over all settings and sizes in turn: a slow moment of the machine is spread over every curve instead
-of bending one. All settings share one model and its optimizer: a pretrained one fits into memory once, not 24 times.
+of bending one. All settings share one model and its optimizer: a pretrained one fits into memory once, not 24 times;
+its weights stay where they are (`probe_batch.STILL_LR`).
 The surprise: repetitions are bought with a time budget, cheapest first. Cost is close to a straight line in
 positions (1 thread, 1 M parameters, fp32: 88 to 92 us per position from 400 to 8,000), so a curve that gets only
 its two small sizes still extrapolates, with less certainty.
@@ -24,7 +25,7 @@ from steptune.engine.knobs import DType, EngineKnobs
 from steptune.engine.new_model import new_model
 from steptune.engine.plan import Layout, plan_batch
 from steptune.engine.plan_shared import can_share_prompts
-from steptune.engine.probe_batch import Picked, Row, batch_of, pick_rows, typical_rows
+from steptune.engine.probe_batch import Picked, Row, batch_of, pick_rows, probe_algorithm, typical_rows
 from steptune.engine.threads import torch_threads
 from steptune.engine.trainer import Trainer
 from steptune.engine.types import ScoredBatch
@@ -148,8 +149,7 @@ def sizes_needed(step_positions: int) -> int:
 
 
 def _trainer(job: JobSpec) -> Trainer:
-    algorithm = job.algorithm.model_copy(update={"num_updates": 1, "kl_coef": 0.0, "group_size": 2})
-    return Trainer(new_model(job), algorithm, EngineKnobs(), vocabulary_of(job).pad_id)
+    return Trainer(new_model(job), probe_algorithm(job), EngineKnobs(), vocabulary_of(job).pad_id)
 
 
 def _subject(

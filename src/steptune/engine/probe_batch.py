@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
-from steptune.core.job import JobSpec
+from steptune.core.job import AlgorithmSpec, JobSpec
 from steptune.engine.plan import Layout
 from steptune.engine.types import PromptBatch, RolloutBatch, ScoredBatch
 from steptune.envs.math.problems import train_problem
@@ -17,6 +17,17 @@ from steptune.envs.vocabulary import vocabulary_of
 
 Row = tuple[int, int]
 """Prompt and completion length."""
+
+STILL_LR = 1e-30
+"""Learning rate of a probe: no weight moves by it, but for a zero by as much. Every measurement trains the same model
+on random tokens; at the job's own rate hundreds of such updates wander off, and at a large one end in NaN, which no
+trainer steps over."""
+
+
+def probe_algorithm(job: JobSpec) -> AlgorithmSpec:
+    """Return the job's algorithm as a probe trains with it: one update, no reference, and the weights stay."""
+    still = {"lr": STILL_LR, "weight_decay": 0.0}
+    return job.algorithm.model_copy(update={"num_updates": 1, "kl_coef": 0.0, "group_size": 2, **still})
 
 
 def typical_rows(job: JobSpec) -> list[Row]:

@@ -24,7 +24,7 @@ from steptune.engine.new_model import new_model
 from steptune.engine.plan import Layout, plan_batch
 from steptune.engine.plan_shared import can_share_prompts
 from steptune.engine.probe import LAYOUTS, UNLIMITED_TOKENS
-from steptune.engine.probe_batch import Row, batch_of, pick_rows, typical_rows
+from steptune.engine.probe_batch import Row, batch_of, pick_rows, probe_algorithm, typical_rows
 from steptune.engine.ranks.wire import StartRank, start_process
 from steptune.engine.threads import torch_threads
 from steptune.engine.trainer import Trainer
@@ -74,9 +74,8 @@ def probe_ranks(
     """
     threads = range(1, job.devices.num_cores // NUM_RANKS + 1)
     settings = list(_settings(job, threads, dtype_options))
-    algorithm = job.algorithm.model_copy(update={"num_updates": 1, "kl_coef": 0.0, "group_size": 2})
     model, pad_id = new_model(job), vocabulary_of(job).pad_id
-    trainer = Trainer(model, algorithm, settings[0].knobs, pad_id, folder=folder, start_rank=start_rank)
+    trainer = Trainer(model, probe_algorithm(job), settings[0].knobs, pad_id, folder=folder, start_rank=start_rank)
     with closing(trainer):
         for setting in settings:
             _measure(trainer, setting, 0, clock)  # not kept: the first call of a setting pays for its kernels' start
