@@ -93,9 +93,12 @@ def run_session(
     job: JobSpec | None = None,
     learns: bool = True,
     on_step: Callable[[], None] = lambda: None,
+    is_advice_only: bool = False,
 ) -> Ran:
     framework = FakeFramework(knob_table=knobs, seed=seed, noise=noise, learns=learns, on_step=on_step)
-    path = start_session(job or job_of(), framework, TuneOptions(root=root), SteppingClock(), quiet)
+    path = start_session(
+        job or job_of(), framework, TuneOptions(root=root, is_advice_only=is_advice_only), SteppingClock(), quiet
+    )
     return Ran(path, framework)
 
 

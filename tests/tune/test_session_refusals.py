@@ -3,6 +3,7 @@
 import errno
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_sessions import SteppingClock, job_of, quiet, run_session
@@ -12,13 +13,14 @@ from steptune.core.decision import Outcome
 from steptune.core.errors import HealthError, JobError, LimitError, StepTuneError, StoreError, TrialError
 from steptune.core.event import Event, SessionEnded
 from steptune.core.job import BudgetSpec, CpuDevices, JobSpec, LimitsSpec
+from steptune.core.knob import Effect
 from steptune.core.phase import Role
 from steptune.store import files, journal
 from steptune.store.journal import read_journal
 from steptune.store.lock import session_lock
 from steptune.store.replay import fold
 from steptune.testing.fake_framework import FakeFramework
-from steptune.testing.fake_space import COMPACTION, CORRECTION, PACKING, SCHEDULE, FakeKnob
+from steptune.testing.fake_space import COMPACTION, CORRECTION, LEAKY_DTYPE, PACKING, SCHEDULE, FakeKnob
 from steptune.tune.context import Context
 from steptune.tune.session import TuneOptions, resume_session
 
@@ -36,7 +38,7 @@ def events_in(root: Path) -> list[Event]:
 
 
 def refused(
-    error: type[StepTuneError], root: Path, knobs: tuple[FakeKnob, ...], job: JobSpec | None = None, **more: bool
+    error: type[StepTuneError], root: Path, knobs: tuple[FakeKnob, ...], job: JobSpec | None = None, **more: Any
 ) -> str:
     """Run a session that must be refused; return the message after checking its shape and the journal's last word."""
     with pytest.raises(error, match=SENTENCE) as caught:
@@ -109,12 +111,41 @@ def test_more_cores_than_the_machine_has_are_refused_before_a_folder_is_made(tmp
     assert list(tmp_path.glob("fake-*")) == []
 
 
-def test_a_budget_that_the_profile_alone_uses_up_ends_in_no_change(tmp_path: Path) -> None:
+def test_a_budget_that_pays_for_no_trial_is_refused_before_it_is_spent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def spent(*_: object) -> None:
+        raise AssertionError("the costs were probed though no trial can follow")
+
+    monkeypatch.setattr(FakeFramework, "probe_costs", spent)
+    # a step takes 1 s: repeat, trial, waterfall and confirmation are 212 of them
+    small = job_of(budget=BudgetSpec(device_time_s=1000, wall_time_s=200))
+    text = refused(LimitError, tmp_path, (PACKING,), small, noise=0.0)
+    assert "the budget ends before a first trial could begin, got 200 s left of `budget.wall_time_s` 200" in text
+    assert "set `budget.wall_time_s` to 352 and `budget.device_time_s` to 704 or more" in text
+    of_devices = job_of(budget=BudgetSpec(device_time_s=400, wall_time_s=1000))
+    assert "got 200 s left" in refused(LimitError, tmp_path / "devices", (PACKING,), of_devices)
+
+
+def test_advice_costs_no_trial_so_its_budget_need_not_pay_for_one(tmp_path: Path) -> None:
     job = job_of(budget=BudgetSpec(device_time_s=1e-6, wall_time_s=1e-6))
-    ran = run_session(tmp_path, (PACKING, COMPACTION), job=job)
-    assert ran.decision.outcome is Outcome.NO_CHANGE
-    assert ran.trials == []
-    assert ran.decision.settings == {"layout": "padded", "compact_finished": False}
+    assert run_session(tmp_path, (PACKING,), job=job, is_advice_only=True).state.proposed is not None
+
+
+def test_what_only_the_reward_test_would_not_fit_behind_leaves_other_changes_to_try(tmp_path: Path) -> None:
+    exact_alone = BudgetSpec(device_time_s=1000, wall_time_s=250)  # 140 s are kept without a reward test, 280 with one
+    knobs = (PACKING, LEAKY_DTYPE)
+    ran = run_session(tmp_path / "short", knobs, job=job_of(budget=exact_alone))
+    assert [trial.trial.change.effect for trial in ran.trials] == [Effect.NONE]
+    assert ran.decision.outcome is Outcome.ADOPT
+    assert any(t.trial.change.effect is not Effect.NONE for t in run_session(tmp_path / "long", knobs).trials)
+
+
+def test_a_decision_without_a_trial_says_so(tmp_path: Path) -> None:
+    useless = FakeKnob(name="useless", side=Role.TRAINER, factors={"a": 1.0, "b": 1.0})
+    ran = run_session(tmp_path, (useless,))
+    assert (ran.decision.outcome, ran.trials) == (Outcome.NO_CHANGE, [])
+    assert ran.decision.reasons[0].startswith("no change was tried: ")
 
 
 @pytest.mark.parametrize("allowed_writes", range(0, 46, 5))

@@ -26,6 +26,12 @@ from steptune.decide.owed import OWED_AT_DECISION, REWARD, absent, failures, und
 from steptune.decide.trial import Judged
 from steptune.stats.noise import noise_band_frac
 
+NOTHING_TRIED = (
+    "no change was tried: nothing was forecast to beat the noise, or the budget had ended before; the baseline is "
+    "handed back"
+)
+"""Reason of a decision without a trial."""
+
 NOTHING_CHANGED = Change(moves=(), effect=Effect.NONE, restart=Restart.HOT)
 """The change of a NO_CHANGE decision."""
 
@@ -49,6 +55,7 @@ class Costs:
 def decide(
     *,
     change: Change,
+    num_tried: int,
     baseline: Settings,
     effect: Effect,
     confirmed_speedup: Estimate | None,
@@ -63,6 +70,7 @@ def decide(
 
     Args:
         change: the incumbent at the end of the search; without moves if nothing won.
+        num_tried: trials that ended; with none of them nothing can have won.
         baseline: the baseline's whole configuration, handed back unless the change is adopted.
         effect: effect class after any relabelling; the heavier of it and the change's own counts.
         confirmed_speedup: baseline / tuned step time from a run that was not used to select.
@@ -74,6 +82,8 @@ def decide(
         tripwires: bounds that go out with an adopted change.
     """
     outcome, reasons = _judge(change, heaviest((effect, change.effect)), confirmed_speedup, verdicts, noise)
+    if not num_tried:
+        reasons = (NOTHING_TRIED,)
     is_out = outcome in (Outcome.ADOPT, Outcome.PROVISIONAL)
     is_unchanged = outcome is Outcome.NO_CHANGE
     return Decision(

@@ -3,6 +3,7 @@
 import math
 import os
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 from steptune.core.change import Change
@@ -29,12 +30,14 @@ NOTHING = Change(moves=(), effect=Effect.NONE, restart=Restart.HOT)
 """The baseline's own change."""
 
 
-def profile_baseline(context: Context) -> None:
+def profile_baseline(context: Context, check_budget: Callable[[Context, Profile], None]) -> None:
     """Measure, check, record.
+
+    ``check_budget`` is given the naturally run steps and may refuse to go on.
 
     Raises:
         HealthError: the run does not learn or is broken.
-        LimitError: the baseline itself breaks a limit of the owner's.
+        LimitError: the baseline itself breaks a limit of the owner's, or the budget pays for no trial of it.
     """
     started_s, load_avg = time.monotonic(), os.getloadavg()[0]
     say = context.progress.say
@@ -47,6 +50,7 @@ def profile_baseline(context: Context) -> None:
     first = profile_of(context.job, inputs)
     check_health(first, natural.observations)
     check_limits(context, first)  # before the session's time goes into probes and repeats that nothing could use
+    check_budget(context, first)
     say("profile: primitive costs (decode, prefill, training, hand-over); no candidate is run")
     costs = context.framework.probe_costs(context.job, context.run_path("profile", "probe"))
     forced = None if context.job.algorithm.dynamic_sampling else natural.lengths
@@ -54,7 +58,9 @@ def profile_baseline(context: Context) -> None:
     arms = _arms(pairs)
     kept = (*arms[0].observations, *arms[1].observations)
     noise = noise_floor(*([o.step_time_s for o in arm.observations] for arm in arms))
-    profile = profile_of(context.job, replace(inputs, kept=kept, noise=noise, costs=costs))
+    profile = profile_of(
+        context.job, replace(inputs, kept=kept, also_seen=natural.observations, noise=noise, costs=costs)
+    )
     check_limits(context, profile)
     wall_s = time.monotonic() - started_s
     context.record(

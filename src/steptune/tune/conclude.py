@@ -44,6 +44,7 @@ def conclude(state: SessionState, found: SearchState, spent: Spent) -> Decision:
     planned = state.forecasts.get(winner.trial.number) if winner else None
     return decide(
         change=change,
+        num_tried=len(state.ended),
         baseline=settings_of(started.baseline_levers),
         effect=change.effect,
         confirmed_speedup=confirmed.speedup if is_confirmed else None,

@@ -18,7 +18,9 @@ from steptune.propose.minimal import minimal_change
 from steptune.propose.price import Relaxation, price_of_limits, relaxations
 from steptune.propose.ranked import RankedChange
 from steptune.stats.noise import noise_band_frac
+from steptune.tune.conclude import owes_reward
 from steptune.tune.context import Context
+from steptune.tune.reserve import Reserve
 from steptune.tune.search_state import SearchState, search_state
 from steptune.tune.try_change import try_change
 
@@ -77,27 +79,42 @@ def record_proposal(context: Context, space: Space) -> None:
         context.progress.say(f"propose: {price.limit} {price.now} to {price.relaxed} would be worth {price.gain}")
 
 
-def search(context: Context, space: Space, reserve_s: float) -> SearchState:
-    """Run trials until nothing more is worth one; ``reserve_s`` wall seconds stay for what comes after."""
+def search(context: Context, space: Space, reserve: Reserve) -> SearchState:
+    """Run trials until nothing more is worth one; what ``reserve`` says stays for what comes after.
+
+    Where too little is left for a reward test, changes that owe none are still tried.
+    """
     while True:
-        found = search_state(context.state, context.effects)
-        index = choose(context, space, found)
-        if index is None:
-            context.progress.say("search: nothing left is forecast to beat the noise")
+        found, left_s = search_state(context.state, context.effects), context.budget.wall_left_s()
+        incumbent = None if found.incumbent is None else found.incumbent.trial.change
+        if context.budget.trials_left() == 0 or left_s < reserve.of(incumbent):
+            context.progress.say(
+                f"search: the budget for trials is spent: {context.budget.trials_left()} trials and {left_s:.0f} s are "
+                f"left, {reserve.of(incumbent):.0f} s are kept for what follows"
+            )
             return found
-        if context.budget.trials_left() == 0 or context.budget.wall_left_s() < reserve_s:
-            context.progress.say("search: the budget for trials is spent")
+        can_test = left_s >= reserve.whole_s
+        index = choose(context, space, found, owing=can_test)
+        if index is None:
+            which = "" if can_test else f" without a reward test, for which {reserve.reward_s:.0f} s are not left"
+            context.progress.say(f"search: nothing left is forecast to beat the noise{which}")
             return found
         try_one(context, space, index, found)
 
 
-def choose(context: Context, space: Space, found: SearchState) -> int | None:
-    """Return the index of the next change to try: the best open one, slimmed to the moves it needs."""
+def choose(context: Context, space: Space, found: SearchState, *, owing: bool = True) -> int | None:
+    """Return the index of the next change to try: the best open one, slimmed to the moves it needs.
+
+    ``owing`` False leaves out changes that owe a reward test.
+    """
     noise = context.baseline.noise
     band = None if noise is None else noise_band_frac(noise)
     if band is None:
         return None
     ranked, indices = open_changes(context, space, found)
+    if not owing:
+        kept = [(one, index) for one, index in zip(ranked, indices, strict=True) if not owes_reward(one.change.effect)]
+        ranked, indices = [one for one, _ in kept], [index for _, index in kept]
     best = next_change(ranked, found.tried, found.banned, found.incumbent_ratio, band)
     return None if best is None else indices[minimal_change(best, ranked, band)]
 

@@ -22,6 +22,7 @@ from steptune.core.errors import JobError, LimitError, StepTuneError, StoreError
 from steptune.core.event import Decided, SessionEnded, SessionResumed, SessionStarted
 from steptune.core.framework import Framework, Prepares
 from steptune.core.job import JobSpec
+from steptune.core.profile import Profile
 from steptune.store.codehash import code_hash
 from steptune.store.journal import Clock, open_for_append
 from steptune.store.knob_checks import check_knobs
@@ -35,18 +36,13 @@ from steptune.tune.context import Context, settings_of
 from steptune.tune.machine import describe_machine
 from steptune.tune.progress import Progress
 from steptune.tune.prune import prune
+from steptune.tune.reserve import STEPS_AFTER_PRUNING, STEPS_AFTER_SEARCH, check_budget, reserve
 from steptune.tune.reward import reward_cost_s, run_reward_test, skip_reward_test
 from steptune.tune.search import Space, build_space, record_proposal, search
 from steptune.tune.search_state import SearchState, search_state
 
 MAX_ROUNDS = 6
 """Times the search may be taken up again after pruning or a failed reward test."""
-
-STEPS_AFTER_PRUNING = 60
-"""Baseline steps' worth of wall time kept for the confirmation alone (22 steps per arm, 10 per natural arm)."""
-
-STEPS_AFTER_SEARCH = 140
-"""Baseline steps' worth of wall time kept for waterfall and confirmation (measured: 80 and 57 of 1.4 s)."""
 
 
 @final
@@ -152,7 +148,7 @@ def _stages(context: Context, options: TuneOptions) -> None:
 def _measure(context: Context, options: TuneOptions) -> None:
     """Everything up to the decision; only advice ends before it."""
     if context.state.baseline is None:
-        profile_baseline(context)
+        profile_baseline(context, _any_budget if options.is_advice_only else check_budget)
     if context.state.bottlenecks is None:
         name_bottlenecks(context)
     space = build_space(context)
@@ -167,15 +163,20 @@ def _measure(context: Context, options: TuneOptions) -> None:
     context.record(Decided(decision=conclude(context.state, found, spent)))
 
 
+def _any_budget(_context: Context, _first: Profile) -> None:
+    """Advice tries nothing, so it may spend whatever the profile takes."""
+
+
 def _settle(context: Context, space: Space) -> SearchState:
     """Search, prune and test rewards until a winner stands, or none does."""
     found = search_state(context.state, context.effects)
     for _ in range(MAX_ROUNDS):
         ratio = 0.5 if found.incumbent is None else found.incumbent_ratio
-        found = search(context, space, _reserve_s(context, ratio, STEPS_AFTER_SEARCH))
+        found = search(context, space, reserve(context, ratio, STEPS_AFTER_SEARCH))
         if found.incumbent is None:
             return found
-        pruned = prune(context, space, found, _reserve_s(context, found.incumbent_ratio, STEPS_AFTER_PRUNING))
+        kept = reserve(context, found.incumbent_ratio, STEPS_AFTER_PRUNING)
+        pruned = prune(context, space, found, kept.of(found.incumbent.trial.change))
         if pruned.incumbent is not found.incumbent:
             found = pruned
             continue
@@ -212,11 +213,6 @@ def _confirm(context: Context, space: Space, found: SearchState) -> None:
     if confirmed is None or confirmed.signature != change.signature:
         confirm(context, space, change)
     record_tuned_profile(context, change)
-
-
-def _reserve_s(context: Context, incumbent_ratio: float, num_steps: int) -> float:
-    """Wall seconds that must be left for ``num_steps`` baseline steps and a reward test."""
-    return num_steps * context.baseline.step_time.value + reward_cost_s(context, incumbent_ratio)
 
 
 def _ended(context: Context, why: str) -> SessionEnded:
