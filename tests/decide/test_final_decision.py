@@ -79,7 +79,7 @@ def test_a_failed_guard_rejects_and_the_baseline_is_handed_back_with_the_reason(
 @pytest.mark.parametrize(
     "speedup",
     [
-        times(1.01, 1.005, 1.015),  # above 1, inside the 2 % band
+        times(1.01, 1.005, 1.015),  # above 1, but less than the least gain worth having
         times(1.3, 0.9, 1.8),  # could be nothing
         None,
         times(2.5),
@@ -101,6 +101,25 @@ def test_a_confirmation_that_is_slower_rejects_and_shows_it() -> None:
     assert decision.outcome is Outcome.REJECT
     assert "slower" in decision.reasons[0]
     assert decision.speedup == times(0.8, 0.75, 0.85)
+
+
+@pytest.mark.parametrize(
+    ("speedup", "says"),
+    [
+        (times(2.5, 2.3, 2.7), "faster: confirmed"),
+        (times(0.8, 0.75, 0.85), "slower: confirmed"),
+        (times(1.0, 0.995, 1.005), "no difference worth having: confirmed"),
+        (times(1.05, 0.95, 1.16), "cannot tell: confirmed"),
+    ],
+)
+def test_a_confirmation_ends_in_one_of_four_verdicts(speedup: Estimate, says: str) -> None:
+    assert decided(speedup, verdicts(owed())).reasons[0].startswith(says)
+
+
+def test_a_confirmation_that_cannot_tell_says_what_it_could_have_seen() -> None:
+    (reason,) = decided(times(1.05, 0.95, 1.16, n=3), verdicts(owed())).reasons
+    assert "3 launches show a gain of" in reason
+    assert "one as measured would take about" in reason
 
 
 def test_nothing_won_is_a_result() -> None:

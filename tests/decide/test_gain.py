@@ -5,8 +5,9 @@ from decision_records import times
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steptune.core.estimate import Estimate
-from steptune.decide.gain import Gain, interval_of, judge_gain
+from steptune.core.estimate import Estimate, Source
+from steptune.decide.gain import Gain, interval_of, is_lead, judge_gain, power_text, spread_of
+from steptune.stats.intervals import mean_interval
 
 BAND = 0.03
 
@@ -14,23 +15,24 @@ BAND = 0.03
 @pytest.mark.parametrize(
     ("value", "low", "high", "expected"),
     [
-        (0.71, 0.69, 0.73, Gain.WINS),
-        (0.96, 0.94, 0.99, Gain.WINS),
-        (0.98, 0.975, 0.985, Gain.LOSES),  # clearly below 1, but inside the band
-        (1.20, 1.10, 1.30, Gain.LOSES),
-        (0.98, 0.95, 0.99, Gain.UNSETTLED),  # its value is inside the band, its best case is not
-        (0.80, 0.50, 1.10, Gain.UNSETTLED),
-        (0.97, 0.97, 0.97, Gain.LOSES),  # exactly at the band is not above it
+        (0.71, 0.69, 0.73, Gain.FASTER),
+        (0.96, 0.94, 0.99, Gain.FASTER),
+        (0.98, 0.975, 0.985, Gain.NO_DIFFERENCE),  # clearly below 1, but not worth having
+        (1.00, 0.98, 1.02, Gain.NO_DIFFERENCE),
+        (1.20, 1.10, 1.30, Gain.SLOWER),
+        (0.98, 0.95, 0.99, Gain.CANNOT_TELL),  # its value is not worth having, its best case is
+        (0.80, 0.50, 1.10, Gain.CANNOT_TELL),
+        (0.97, 0.97, 0.97, Gain.NO_DIFFERENCE),  # exactly the least gain is not above it
     ],
 )
-def test_a_ratio_wins_loses_or_is_not_settled(value: float, low: float, high: float, expected: Gain) -> None:
-    assert judge_gain(value=value, low=low, high=high, band_frac=BAND) is expected
+def test_a_ratio_has_one_of_four_verdicts(value: float, low: float, high: float, expected: Gain) -> None:
+    assert judge_gain(value=value, low=low, high=high, worth_frac=BAND) is expected
 
 
 @given(st.floats(0.01, 3), st.floats(0, 1), st.floats(0, 1), st.floats(0, 0.5))
-def test_a_win_is_always_below_one_and_above_the_band(value: float, down: float, up: float, band: float) -> None:
+def test_faster_is_always_below_one_and_above_the_least_gain(value: float, down: float, up: float, band: float) -> None:
     low, high = value * (1 - down), value * (1 + up)
-    if judge_gain(value=value, low=low, high=high, band_frac=band) is Gain.WINS:
+    if judge_gain(value=value, low=low, high=high, worth_frac=band) is Gain.FASTER:
         assert high < 1
         assert 1 - value > band - 1e-12
 
@@ -56,3 +58,39 @@ def test_a_ratio_that_is_incomplete_or_impossible_has_no_interval(broken: Estima
 
 def test_a_complete_ratio_is_read_as_value_low_high() -> None:
     assert interval_of(times(0.7, 0.6, 0.8)) == (0.7, 0.6, 0.8)
+
+
+LOGS = [-0.09, -0.01, -0.06, 0.01, -0.07, -0.02]
+"""Log ratios with mean -0.04 and standard deviation 0.0390."""
+
+TAIL = 0.01
+
+
+def measured(logs: list[float]) -> Estimate:
+    interval = mean_interval(logs, 1 - 2 * TAIL)
+    value, low, high = (math.exp(v) for v in (interval.value, interval.low, interval.high))
+    return Estimate(value=value, low=low, high=high, unit="x", source=Source.MEASURED, n=len(logs))
+
+
+def test_the_spread_behind_a_ratio_is_found_again() -> None:
+    assert spread_of(measured(LOGS), TAIL) == pytest.approx(0.0390, abs=1e-4)
+    assert spread_of(times(0.7), TAIL) is None
+    assert spread_of(times(0.7, 0.6, 0.8, n=1), TAIL) is None
+
+
+def test_a_likely_gain_is_a_lead_and_a_small_or_doubtful_one_is_not() -> None:
+    # t = 0.04 * sqrt(6) / 0.039 = 2.51, one-sided chance 0.027 at 5 degrees of freedom
+    assert is_lead(measured(LOGS), TAIL, 0.01)
+    assert not is_lead(measured(LOGS), TAIL, 0.05), "4 % is less than the least gain worth having"
+    assert not is_lead(measured([v + 0.02 for v in LOGS]), TAIL, 0.01), "t = 1.26, chance 0.13"
+    assert not is_lead(times(0.7), TAIL, 0.01)
+
+
+def test_the_power_says_what_could_be_seen_and_how_many_more_it_takes() -> None:
+    # smallest at n = 6: (2.015 + 0.920) * 0.0390 / sqrt(6) = 4.67 %; a gain of 2 % takes 26 (normal quantiles: 23.5)
+    said = power_text(measured([v + 0.02 for v in LOGS]), TAIL, "launches")
+    assert said == (
+        "6 launches show a gain of 4.6% in 80% of cases (one-sided 95%); one as measured would take about 26"
+    )
+    assert "one as measured" not in power_text(measured([-v for v in LOGS]), TAIL, "pairs")
+    assert power_text(times(0.7), TAIL, "pairs") == "too few pairs to say what they could show"

@@ -26,7 +26,7 @@ def test_faster_beyond_the_noise_with_every_owed_guard_passed_is_adopted(effect:
 
 
 @pytest.mark.parametrize(
-    ("ratio", "says"), [(times(1.2, 1.1, 1.3), "slower"), (times(0.99, 0.985, 0.995), "no gain above the noise")]
+    ("ratio", "says"), [(times(1.2, 1.1, 1.3), "slower"), (times(0.99, 0.985, 0.995), "no difference worth having")]
 )
 def test_slower_and_inside_the_noise_are_results(ratio: Estimate, says: str) -> None:
     outcome, reasons = judge_trial(trial(ratio), verdicts(OWED), noise())
@@ -35,8 +35,17 @@ def test_slower_and_inside_the_noise_are_results(ratio: Estimate, says: str) -> 
 
 
 def test_a_wide_interval_asks_for_more_blocks() -> None:
-    assert judge_trial(trial(times(0.9, 0.7, 1.1)), verdicts(OWED), noise())[0] is Outcome.EXTEND
+    outcome, reasons = judge_trial(trial(times(0.9, 0.6, 1.3)), verdicts(OWED), noise())
+    assert outcome is Outcome.EXTEND
+    assert reasons[0].startswith("cannot tell: ")
+    assert "4 pairs show a gain of" in reasons[0]
     assert judge_trial(trial(times(0.7, n=1)), verdicts(OWED), noise())[0] is Outcome.EXTEND
+
+
+def test_a_likely_gain_is_followed_as_a_lead_and_not_called_faster() -> None:
+    outcome, reasons = judge_trial(trial(times(0.9, 0.75, 1.08)), verdicts(OWED), noise())
+    assert outcome is Outcome.ADOPT
+    assert reasons[0].startswith("a lead, for the confirmation to prove")
 
 
 @pytest.mark.parametrize(

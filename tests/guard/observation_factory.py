@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from steptune.core.profile import GapStats, LagStats
-from steptune.core.trial import Observation
+from steptune.core.trial import Observation, QueueCount, QueueStats
 
 
 def gap(
@@ -70,3 +70,19 @@ def stale_steps(count: int = 8, *, lag: int = 1, stats: GapStats | None = None) 
     """Steps whose oldest tokens are ``lag`` updates old, with a healthy gap unless ``stats`` says otherwise."""
     by_lag = LagStats(lag=lag, gap=stats or gap(2e-3, k1=1e-3, ess_frac=0.95))
     return steps(count, lag_max=lag, off_policy=(by_lag,))
+
+
+def queued(count: int = 8, *, age: float = 1.0) -> list[Observation]:
+    """Steps of a stream that is well under way: always 4 groups of 10 tokens wait."""
+    return [
+        step(
+            10 + i,
+            lag_max=1,
+            queue=QueueStats(groups=_count(4 * (10 + i), 4), tokens=_count(40 * (10 + i), 40), lag_mean=age),
+        )
+        for i in range(count)
+    ]
+
+
+def _count(trained: int, buffered: int) -> QueueCount:
+    return QueueCount(generated=trained + buffered, trained=trained, dropped=0, buffered=buffered)

@@ -2,8 +2,9 @@ import math
 from collections.abc import Callable
 
 import pytest
-from observation_factory import gap, stale_steps, steps
+from observation_factory import gap, queued, stale_steps, steps
 
+from steptune.core.ages import Ages
 from steptune.core.profile import WorkSignature
 from steptune.core.verdict import Judgement, Verdict
 from steptune.guard import GUARDS
@@ -14,6 +15,7 @@ from steptune.guard.mismatch import check_mismatch
 from steptune.guard.off_policy import check_off_policy
 from steptune.guard.reward import check_reward
 from steptune.guard.same_work import check_same_work
+from steptune.guard.steady import check_steady
 from steptune.guard.truncation import check_truncation
 from steptune.guard.update_parity import check_update_parity
 
@@ -28,6 +30,7 @@ BROKEN: dict[str, Callable[[], Verdict]] = {
     "off_policy": lambda: check_off_policy(
         stale_steps(stats=gap(math.nan)), max_staleness=1, own_lag=0, has_correction=True, allow_corrections=True
     ),
+    "steady": lambda: check_steady(queued(12, age=math.nan), steps(), ages=Ages(max_staleness=1, own_lag=0)),
     "entropy": lambda: check_entropy(steps(entropy=math.nan), steps()),
     "update_parity": lambda: check_update_parity(
         distance=math.nan, shuffled_band=[1.0, 1.0], candidate_grad_norms=[1.0], baseline_grad_norms=[1.0]

@@ -118,11 +118,11 @@ def test_a_budget_that_pays_for_no_trial_is_refused_before_it_is_spent(
         raise AssertionError("the costs were probed though no trial can follow")
 
     monkeypatch.setattr(FakeFramework, "probe_costs", spent)
-    # a step takes 1 s: repeat, trial, waterfall and confirmation are 212 of them
+    # a step takes 1 s: repeat, trial, waterfall and confirmation are 237 of them
     small = job_of(budget=BudgetSpec(device_time_s=1000, wall_time_s=200))
     text = refused(LimitError, tmp_path, (PACKING,), small, noise=0.0)
     assert "the budget ends before a first trial could begin, got 200 s left of `budget.wall_time_s` 200" in text
-    assert "set `budget.wall_time_s` to 352 and `budget.device_time_s` to 704 or more" in text
+    assert "set `budget.wall_time_s` to 402 and `budget.device_time_s` to 804 or more" in text
     of_devices = job_of(budget=BudgetSpec(device_time_s=400, wall_time_s=1000))
     assert "got 200 s left" in refused(LimitError, tmp_path / "devices", (PACKING,), of_devices)
 
@@ -133,7 +133,7 @@ def test_advice_costs_no_trial_so_its_budget_need_not_pay_for_one(tmp_path: Path
 
 
 def test_what_only_the_reward_test_would_not_fit_behind_leaves_other_changes_to_try(tmp_path: Path) -> None:
-    exact_alone = BudgetSpec(device_time_s=1000, wall_time_s=250)  # 140 s are kept without a reward test, 280 with one
+    exact_alone = BudgetSpec(device_time_s=1000, wall_time_s=250)  # 165 s are kept without a reward test, 305 with one
     knobs = (PACKING, LEAKY_DTYPE)
     ran = run_session(tmp_path / "short", knobs, job=job_of(budget=exact_alone))
     assert [trial.trial.change.effect for trial in ran.trials] == [Effect.NONE]

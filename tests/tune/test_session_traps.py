@@ -123,8 +123,8 @@ def test_a_gain_that_is_noise_is_no_change(seed: int, tmp_path: Path) -> None:
     assert ran.decision.reasons
     assert ran.decision.speedup is None
     (trial,) = ran.trials
-    assert trial.outcome is not Outcome.ADOPT
-    assert trial.reasons
+    assert not trial.reasons[0].startswith("faster")  # at most a lead, which the confirmation did not prove
+    assert ran.problems() == []
 
 
 def test_all_traps_at_once_leave_the_honest_optimum(tmp_path: Path) -> None:

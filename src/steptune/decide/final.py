@@ -21,10 +21,11 @@ from steptune.core.knob import Effect, Restart, Settings, heaviest
 from steptune.core.profile import NoiseFloor
 from steptune.core.verdict import Verdict
 from steptune.decide.break_even import break_even_step
-from steptune.decide.gain import Gain, interval_of, judge_gain
+from steptune.decide.gain import Gain, interval_of, judge_gain, power_text
 from steptune.decide.owed import OWED_AT_DECISION, REWARD, absent, failures, undecided
 from steptune.decide.trial import Judged
-from steptune.stats.noise import noise_band_frac
+from steptune.stats.looks import CONFIRM_LOOKS
+from steptune.stats.noise import MIN_WORTH_FRAC, worth_frac
 
 NOTHING_TRIED = (
     "no change was tried: nothing was forecast to beat the noise, or the budget had ended before; the baseline is "
@@ -123,20 +124,35 @@ def _judge(
     return outcome, (*reasons, *unproven)
 
 
-def _judge_speed(speedup: Estimate | None, noise: NoiseFloor) -> Judged:
-    band_frac = noise_band_frac(noise)
-    if band_frac is None:
-        return Outcome.NO_CHANGE, ("the noise floor is not known, so no gain may be claimed",)
-    interval = None if speedup is None else interval_of(speedup)
+def judge_speedup(speedup: Estimate) -> Gain | None:
+    """Judge a confirmed speed-up (old / new time) over fresh launches; None where it is incomplete or impossible.
+
+    Its interval knows the spread between launches, so the least gain worth having is all that is asked beyond it.
+    """
+    interval = interval_of(speedup)
     if interval is None or interval[1] <= 0:
-        return Outcome.NO_CHANGE, (f"the gain was not confirmed: {speedup}",)
+        return None
     value, low, high = interval
-    text = f"confirmed speed-up {speedup}, noise band {band_frac:.1%}"
-    if high < 1.0:
-        return Outcome.REJECT, (f"slower: {text}",)
-    if judge_gain(value=1.0 / value, low=1.0 / high, high=1.0 / low, band_frac=band_frac) is Gain.WINS:
-        return Outcome.ADOPT, (f"faster beyond the noise: {text}",)
-    return Outcome.NO_CHANGE, (f"the gain is inside the noise: {text}",)
+    return judge_gain(value=1.0 / value, low=1.0 / high, high=1.0 / low, worth_frac=MIN_WORTH_FRAC)
+
+
+def _judge_speed(speedup: Estimate | None, noise: NoiseFloor) -> Judged:
+    if worth_frac(noise) is None:
+        return Outcome.NO_CHANGE, ("the noise floor is not known, so no gain may be claimed",)
+    gain = None if speedup is None else judge_speedup(speedup)
+    if speedup is None or gain is None:
+        return Outcome.NO_CHANGE, (f"the gain was not confirmed: {speedup}",)
+    reason = f"{gain}: confirmed speed-up {speedup}, least gain worth having {MIN_WORTH_FRAC:.0%}"
+    if gain is Gain.FASTER:
+        return Outcome.ADOPT, (reason,)
+    if gain is Gain.SLOWER:
+        return Outcome.REJECT, (reason,)
+    if gain is Gain.CANNOT_TELL:
+        time_ratio = speedup.model_copy(
+            update={"value": 1 / speedup.value, "low": 1 / (speedup.high or 1), "high": 1 / (speedup.low or 1)}
+        )
+        reason += f"; {power_text(time_ratio, CONFIRM_LOOKS.tail_at(speedup.n or 0), 'launches')}"
+    return Outcome.NO_CHANGE, (reason,)
 
 
 def _judge_proof(effect: Effect, verdicts: Sequence[Verdict]) -> Judged:

@@ -16,7 +16,7 @@ REWARD = "reward"
 OWED_AT_TRIAL: dict[Effect, tuple[str, ...]] = {
     Effect.NONE: ("same_work", "memory", "mismatch", "entropy"),
     Effect.PRECISION: ("same_work", "memory", "mismatch", "entropy"),
-    Effect.STALENESS: ("same_work", "memory", "mismatch", "entropy", "off_policy"),
+    Effect.STALENESS: ("same_work", "memory", "mismatch", "entropy", "off_policy", "steady"),
 }
 """What a trial's own steps can show. An effect that is not listed may not be tried at all."""
 

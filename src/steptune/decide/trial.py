@@ -1,6 +1,7 @@
 """Does this trial's change become the incumbent?
 
-ADOPT here only means "carry on from it": what leaves the tool is decided in `final`. EXTEND is given only where
+ADOPT here only means "carry on from it": a gain that is proven here, or a likely one. What leaves the tool is decided
+in `final`, on data that chose nothing. EXTEND is given only where
 more of the same data could turn it into ADOPT; an owed guard that never ran is a REJECT, not a reason to wait.
 """
 
@@ -10,9 +11,10 @@ from steptune.core.decision import Outcome
 from steptune.core.profile import NoiseFloor
 from steptune.core.trial import Trial, TrialState
 from steptune.core.verdict import Verdict
-from steptune.decide.gain import Gain, interval_of, judge_gain
+from steptune.decide.gain import Gain, interval_of, is_lead, judge_gain, power_text
 from steptune.decide.owed import OWED_AT_TRIAL, absent, failures, undecided
-from steptune.stats.noise import noise_band_frac
+from steptune.stats.looks import TRIAL_LOOKS
+from steptune.stats.noise import worth_frac
 
 Judged = tuple[Outcome, tuple[str, ...]]
 """An outcome and its reasons, one sentence each."""
@@ -47,8 +49,8 @@ def _unfinished(trial: Trial) -> Judged | None:
 
 
 def _judge_speed(trial: Trial, noise: NoiseFloor) -> Judged:
-    band_frac = noise_band_frac(noise)
-    if band_frac is None:
+    worth = worth_frac(noise)
+    if worth is None:
         return Outcome.REJECT, ("the noise floor is not known, so no gain may be claimed",)
     if trial.ratio is None:
         return Outcome.REJECT, ("no ratio to the incumbent was measured",)
@@ -58,10 +60,13 @@ def _judge_speed(trial: Trial, noise: NoiseFloor) -> Judged:
     if interval is None:
         return Outcome.REJECT, (f"the ratio is missing a part or impossible: {trial.ratio}",)
     value, low, high = interval
-    text = f"ratio to the incumbent {trial.ratio}, noise band {band_frac:.1%}"
-    gain = judge_gain(value=value, low=low, high=high, band_frac=band_frac)
-    if gain is Gain.UNSETTLED:
-        return Outcome.EXTEND, (f"not settled: {text}",)
-    if gain is Gain.WINS:
-        return Outcome.ADOPT, (f"faster beyond the noise: {text}",)
-    return Outcome.REJECT, (f"{'slower' if low > 1 else 'no gain above the noise'}: {text}",)
+    text = f"ratio to the incumbent {trial.ratio}, noise band {worth:.1%}"
+    gain = judge_gain(value=value, low=low, high=high, worth_frac=worth)
+    if gain is Gain.FASTER:
+        return Outcome.ADOPT, (f"{gain}: {text}",)
+    if gain is not Gain.CANNOT_TELL:
+        return Outcome.REJECT, (f"{gain}: {text}",)
+    tail = TRIAL_LOOKS.tail_at(trial.ratio.n or 0)
+    if is_lead(trial.ratio, tail, worth):
+        return Outcome.ADOPT, (f"a lead, for the confirmation to prove: {text}",)
+    return Outcome.EXTEND, (f"{gain}: {text}; {power_text(trial.ratio, tail, 'pairs')}",)

@@ -15,6 +15,7 @@ from steptune.guard import (
     off_policy,
     reward,
     same_work,
+    steady,
     truncation,
     update_parity,
 )
@@ -24,6 +25,7 @@ GUARDS: dict[str, Callable[..., Verdict]] = {
     memory.NAME: memory.check_memory,
     mismatch.NAME: mismatch.check_mismatch,
     off_policy.NAME: off_policy.check_off_policy,
+    steady.NAME: steady.check_steady,
     entropy_guard.NAME: entropy_guard.check_entropy,
     update_parity.NAME: update_parity.check_update_parity,
     truncation.NAME: truncation.check_truncation,

@@ -20,6 +20,10 @@ Z_95 = statistics.NormalDist().inv_cdf(0.975)
 """Two-sided 95 % normal quantile, 1.96."""
 
 
+MIN_WORTH_FRAC = 0.01
+"""Least gain worth having: tuning that took as long as 500 steps and gains less is not paid back within 50,000."""
+
+
 def robust_sd(values: Sequence[float]) -> float:
     """Return MAD · 1.4826, or the plain sd where more than half of the values are equal (MAD 0).
 
@@ -90,3 +94,13 @@ def noise_band_frac(noise: NoiseFloor) -> float | None:
     if parts is None or high <= 0:
         return None
     return max(noise.between_launch_frac, 1.0 - low, 1.0 - 1.0 / high)
+
+
+def worth_frac(noise: NoiseFloor) -> float | None:
+    """Return the least gain (1 - ratio) of a trial that counts; None if the floor is broken.
+
+    A trial's interval knows the spread inside its launches. What it does not know is how far two launches of one
+    configuration lie apart, so the shift that the A/A repeat showed is asked on top, and `MIN_WORTH_FRAC` at least.
+    """
+    parts = finite_or_none((noise.between_launch_frac, noise.within_launch_cv))
+    return None if parts is None else max(MIN_WORTH_FRAC, parts[0])

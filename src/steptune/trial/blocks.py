@@ -27,6 +27,8 @@ class BlockPlan:
     """Pairs of blocks, one block per arm."""
     kept_steps: int
     """Steps per block, rehearsal not included."""
+    dropped_steps: int = 0
+    """Steps before them that are run and not counted; see `settle`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,15 +55,15 @@ def take_turns(incumbent: Session, candidate: Session, plan: BlockPlan) -> Itera
             yield Pair(incumbent=run_block(incumbent, plan), candidate=first)
 
 
-def warm_up(sessions: Sequence[Session]) -> None:
-    """Run the first steps of freshly launched runs, one run after the other."""
-    for session in sessions:
-        session.run_steps(WARMUP_STEPS)
+def warm_up(sessions: Sequence[Session]) -> list[Observation]:
+    """Run the first steps of freshly launched runs, one run after the other, and return them all."""
+    return [step for session in sessions for step in session.run_steps(WARMUP_STEPS)]
 
 
 def run_block(session: Session, plan: BlockPlan) -> tuple[Observation, ...]:
-    """Run one block and return its steps."""
-    return tuple(session.run_steps(plan.kept_steps, rehearse_s=REHEARSAL_S))
+    """Run one block and return its counted steps."""
+    steps = session.run_steps(plan.dropped_steps + plan.kept_steps, rehearse_s=REHEARSAL_S)
+    return tuple(steps[plan.dropped_steps :])
 
 
 def mean_step_s(steps: Sequence[Observation]) -> float:

@@ -1,10 +1,13 @@
-"""Runs one trial: launch, take turns with the incumbent, stop when it is settled. Every ending is a result."""
+"""Runs one launch of a trial: launch, take turns with the incumbent, stop when it is lost. Every ending is a result."""
 
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import final
 
+from steptune.core.ages import Ages
 from steptune.core.change import Change
 from steptune.core.errors import TrialError
 from steptune.core.estimate import Estimate, Source
@@ -12,8 +15,26 @@ from steptune.core.framework import Framework, LaunchSpec, Session
 from steptune.core.job import JobSpec
 from steptune.core.trial import Arm, Observation, Trial, TrialState
 from steptune.stats.intervals import mean_estimate
+from steptune.stats.looks import TRIAL_LOOKS, repeated_ratio_interval
 from steptune.stats.ratio import ratio_interval
 from steptune.trial.blocks import BlockPlan, KeepGoing, Pair, mean_step_s, take_turns, warm_up
+from steptune.trial.settle import settle
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evidence:
+    """What is known when a trial's launches begin."""
+
+    pairs: tuple[Pair, ...] = ()
+    """Of earlier launches of the same trial."""
+    warm_up: tuple[Observation, ...] = ()
+    """The live incumbent's warm-up steps."""
+    ages: Ages
+
+
+NO_EVIDENCE = Evidence(ages=Ages(max_staleness=0, own_lag=0))
+"""A first launch of a job without staleness, whose incumbent nobody watched warming up."""
 
 
 def run_trial(
@@ -28,19 +49,21 @@ def run_trial(
     plan: BlockPlan,
     keep_going: KeepGoing,
     out_dir: Path,
+    evidence: Evidence = NO_EVIDENCE,
     devices_ratio: float = 1.0,
 ) -> Trial:
     """Run ``change`` against the live incumbent and return the trial in a terminal state.
 
-    ``devices_ratio``: see `core.trial.Trial`.
+    ``plan.max_pairs`` are run beside those of ``evidence``. ``devices_ratio``: see `core.trial.Trial`.
     """
     started_s, load_avg = time.monotonic(), os.getloadavg()[0]
-    pairs: list[Pair] = []
+    pairs = list(evidence.pairs)
     state, cause = TrialState.FINISHED, ""
     session: Session | None = None
     try:
         session = framework.launch(job, spec, out_dir)
-        warm_up([session])
+        seen = [*evidence.warm_up, *warm_up([session])]
+        plan = settle([incumbent, session], seen, plan, evidence.ages)
         for pair in take_turns(incumbent, session, plan):
             pairs.append(pair)
             verdict = keep_going(pairs)
@@ -105,13 +128,27 @@ def finished_trial(
     )
 
 
+def pairs_of(trial: Trial, kept_steps: int) -> tuple[Pair, ...]:
+    """Return a trial's pairs again: blocks of ``kept_steps`` of both arms, in order."""
+    blocks = [
+        [arm.observations[i : i + kept_steps] for i in range(0, len(arm.observations), kept_steps)]
+        for arm in trial.arms
+    ]
+    return tuple(Pair(incumbent=a, candidate=b) for a, b in zip(*blocks, strict=True)) if blocks else ()
+
+
 def paired_ratio(pairs: Sequence[Pair], devices_ratio: float = 1.0) -> Estimate:
-    """Return candidate / incumbent with the 95 % interval over pairs (no interval for a single pair)."""
+    """Return candidate / incumbent with the 95 % interval over pairs (no interval for a single pair).
+
+    From the first look of `TRIAL_LOOKS` on, the 95 % are those of all looks together; nobody judges fewer pairs.
+    """
     if len(pairs) < 2:
         value = pairs[0].ratio * devices_ratio
         return Estimate(value=value, unit="x", source=Source.MEASURED, n=1, note="one pair: no interval")
     candidate, incumbent = pair_times(pairs, devices_ratio)
-    return ratio_interval(candidate, incumbent).estimate(unit="x", source=Source.MEASURED)
+    if len(pairs) < TRIAL_LOOKS.first:
+        return ratio_interval(candidate, incumbent).estimate(unit="x", source=Source.MEASURED)
+    return repeated_ratio_interval(candidate, incumbent, TRIAL_LOOKS).estimate(unit="x", source=Source.MEASURED)
 
 
 def pair_times(pairs: Sequence[Pair], devices_ratio: float = 1.0) -> tuple[list[float], list[float]]:

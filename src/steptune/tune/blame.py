@@ -30,6 +30,7 @@ BLAMED: Mapping[str, frozenset[Effect]] = {
     "mismatch": frozenset({Effect.PRECISION}),
     "entropy": frozenset({Effect.PRECISION, Effect.STALENESS}),
     "off_policy": frozenset({Effect.STALENESS}),
+    "steady": frozenset({Effect.STALENESS}),
     "update_parity": frozenset({Effect.NONE}),
 }
 """Effect classes of the moves that a guard of a trial watches; a guard that is not listed watches all."""

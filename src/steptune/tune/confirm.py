@@ -17,24 +17,24 @@ from steptune.propose.make import make_change
 from steptune.stats.ratio import ratio_interval
 from steptune.trial.blocks import BlockPlan, mean_step_s, rotate_arms, warm_up
 from steptune.trial.run import step_time
+from steptune.trial.settle import settle
 from steptune.tune.baseline import NOTHING
 from steptune.tune.context import Context, settings_of
+from steptune.tune.launches import Blocks, confirm_launches, launch_ratio, steps_of
 from steptune.tune.search import Space, write_forecast
+from steptune.tune.try_change import ages_of
 
 WATERFALL_PLAN = BlockPlan(max_pairs=4, kept_steps=2)
 """Rounds over all rows of the waterfall: 8 steps, one turn of the reference lengths that the forecasts average."""
 
-CONFIRM_PLAN = BlockPlan(max_pairs=5, kept_steps=3)
-"""Rounds over baseline, best practice and winner: what the headline rests on."""
+CONFIRM_PLAN = BlockPlan(max_pairs=2, kept_steps=3)
+"""Rounds over baseline, best practice and winner in one launch: there and back, so that drift falls on all alike."""
 
 RAW_PLAN = BlockPlan(max_pairs=2, kept_steps=3)
 """Rounds over baseline and winner at natural lengths."""
 
 CONFIRM_SEED_SHIFT = 1000
 """Added to the job's seed: other problems and other noise than any trial saw."""
-
-Blocks = list[list[tuple[Observation, ...]]]
-"""Blocks by arm."""
 
 
 def measure_waterfall(context: Context, space: Space, change: Change) -> None:
@@ -120,26 +120,36 @@ def confirm(context: Context, space: Space, change: Change) -> None:
     winner = change.applied_to(context.baseline_settings)
     best_practice = settings_of(context.started.best_practice_levers)
     settings = [context.baseline_settings, best_practice, winner]
-    blocks = _run_arms(
-        context, settings, "confirm", CONFIRM_PLAN, seed_shift=CONFIRM_SEED_SHIFT, forced=context.forced_lengths
+    weights = [context.weight(each) for each in settings]
+    launches = confirm_launches(
+        lambda number: _run_arms(
+            context,
+            settings,
+            "confirm",
+            CONFIRM_PLAN,
+            seed_shift=CONFIRM_SEED_SHIFT + number,
+            forced=context.forced_lengths,
+        ),
+        weights,
+        context.budget.wall_left_s,
     )
     raw = _run_arms(context, [settings[0], winner], "natural", RAW_PLAN, seed_shift=CONFIRM_SEED_SHIFT, forced=None)
     wall_s = time.monotonic() - started_s
-    best_weight, weight = (context.weight(each) for each in settings[1:])
     confirmed = Confirmed(
         signature=change.signature,
         arms=tuple(
-            Arm(label=label, signature=signature, observations=tuple(step for block in arm for step in block))
-            for label, signature, arm in zip(
-                ("baseline", "best practice", "candidate"),
-                (NOTHING.signature, "best-practice", change.signature),
-                blocks,
-                strict=True,
+            Arm(label=label, signature=signature, observations=tuple(steps_of(launches, index)))
+            for index, (label, signature) in enumerate(
+                (
+                    ("baseline", NOTHING.signature),
+                    ("best practice", "best-practice"),
+                    ("candidate", change.signature),
+                )
             )
         ),
-        speedup=_ratio(blocks[0], blocks[2], 1 / weight),
-        speedup_over_best_practice=_ratio(blocks[1], blocks[2], best_weight / weight),
-        raw_speedup=_ratio(raw[0], raw[1], 1 / weight),
+        speedup=launch_ratio(launches, 0, 2, weights),
+        speedup_over_best_practice=launch_ratio(launches, 1, 2, weights),
+        raw_speedup=_ratio(raw[0], raw[1], 1 / weights[2]),
         holds_for=range_of(context, space, change),
         cost_wall_s=wall_s,
         cost_device_s=wall_s * context.job.devices.num_cores,
@@ -199,8 +209,8 @@ def _run_arms(
         for index, each in enumerate(settings):
             spec = LaunchSpec(settings=dict(each), seed=context.job.algorithm.seed + seed_shift, forced_lengths=forced)
             sessions.append(context.framework.launch(context.job, spec, folder / str(index)))
-        warm_up(sessions)
-        return rotate_arms(sessions, plan.max_pairs, plan)
+        settled = settle(sessions, warm_up(sessions), plan, ages_of(context.job))
+        return rotate_arms(sessions, plan.max_pairs, settled)
     finally:
         for session in sessions:
             session.close()

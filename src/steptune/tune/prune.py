@@ -80,7 +80,7 @@ def idle_moves(waterfall: Waterfall, stages: Sequence[Change], band: float) -> l
         if interval is None:
             continue
         value, low, high = interval
-        is_unproven = judge_gain(value=value, low=low, high=high, band_frac=band) is not Gain.WINS
+        is_unproven = judge_gain(value=value, low=low, high=high, worth_frac=band) is not Gain.FASTER
         if is_unproven and value > 1 - max(band, MIN_VISIBLE_GAIN):
             moves = tuple(move for move in stage.moves if move not in before.moves)
             idle.append((math.log(value), math.log(high / value), moves))

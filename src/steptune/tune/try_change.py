@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from statistics import median
 from typing import final
 
+from steptune.core.ages import Ages
 from steptune.core.change import Change
 from steptune.core.decision import Outcome
 from steptune.core.estimate import Estimate, Source
 from steptune.core.event import TrialEnded, TrialStarted
 from steptune.core.forecast import Forecast
 from steptune.core.framework import LaunchSpec
-from steptune.core.job import LimitsSpec
+from steptune.core.job import JobSpec, LimitsSpec
 from steptune.core.knob import Settings
 from steptune.core.profile import NoiseFloor
 from steptune.core.trial import Observation, Trial
@@ -23,20 +24,19 @@ from steptune.guard.memory import check_memory
 from steptune.guard.mismatch import check_mismatch
 from steptune.guard.off_policy import check_off_policy
 from steptune.guard.same_work import check_same_work
+from steptune.guard.steady import check_steady
 from steptune.profile.aggregate import work_signature
+from steptune.stats.looks import TRIAL_LOOKS
 from steptune.stats.sequential import sequential_ratio_interval
 from steptune.trial.blocks import BlockPlan, Pair, warm_up
-from steptune.trial.run import pair_times, run_trial
+from steptune.trial.run import Evidence, pair_times, pairs_of, run_trial
 from steptune.tune.baseline import NOTHING
 from steptune.tune.context import Context
 from steptune.tune.parity import update_parity
 from steptune.tune.search_state import SearchState
 
-TRIAL_PLAN = BlockPlan(max_pairs=4, kept_steps=3)
-"""Pairs of blocks of a trial: at 2 % noise between blocks, 4 pairs show a gain of about 3 %."""
-
-EXTENDED_PLAN = BlockPlan(max_pairs=8, kept_steps=3)
-"""Pairs when the first four leave it open."""
+TRIAL_PLAN = BlockPlan(max_pairs=TRIAL_LOOKS.first, kept_steps=3)
+"""Pairs of blocks of one launch; where they leave it open, as many again on fresh launches of both arms."""
 
 MIN_PAIRS_TO_STOP = 2
 """Pairs before a trial may be stopped early: one pair has no interval."""
@@ -50,8 +50,9 @@ def try_change(context: Context, *, number: int, change: Change, found: SearchSt
     verdicts = guard_trial(context, trial)
     outcome, reasons = judge_trial(trial, verdicts, context.baseline.noise or _no_noise())
     if outcome is Outcome.EXTEND and trial.ratio is not None and trial.ratio.value < 1:
-        context.progress.say(f"trial {number}: not settled by {TRIAL_PLAN.max_pairs} pairs, running it again longer")
-        again = run_against(context, number, change, incumbent, EXTENDED_PLAN)
+        context.progress.say(f"trial {number}: not settled by {TRIAL_PLAN.max_pairs} pairs, as many again")
+        earlier = pairs_of(trial, TRIAL_PLAN.kept_steps)
+        again = run_against(context, number, change, incumbent, TRIAL_PLAN, earlier)
         trial = again.model_copy(
             update={
                 "cost_wall_s": trial.cost_wall_s + again.cost_wall_s,
@@ -67,8 +68,10 @@ def try_change(context: Context, *, number: int, change: Change, found: SearchSt
     _tell(context, number, forecast, ratio, outcome, reasons)
 
 
-def run_against(context: Context, number: int, change: Change, incumbent: Change, plan: BlockPlan) -> Trial:
-    """Launch the incumbent and the change, and let them take turns."""
+def run_against(
+    context: Context, number: int, change: Change, incumbent: Change, plan: BlockPlan, earlier: tuple[Pair, ...] = ()
+) -> Trial:
+    """Launch the incumbent and the change, let them take turns, and return the trial with its earlier pairs."""
     baseline = context.baseline_settings
     folder = context.folder.new_trial_folder(number, change.signature)
     devices_ratio = context.weight(change.applied_to(baseline)) / context.weight(incumbent.applied_to(baseline))
@@ -76,7 +79,7 @@ def run_against(context: Context, number: int, change: Change, incumbent: Change
         context.job, _spec(context, incumbent.applied_to(baseline)), folder / "incumbent"
     )
     try:
-        warm_up([session])
+        evidence = Evidence(pairs=earlier, warm_up=tuple(warm_up([session])), ages=ages_of(context.job))
         return run_trial(
             context.framework,
             context.job,
@@ -86,11 +89,12 @@ def run_against(context: Context, number: int, change: Change, incumbent: Change
             incumbent=session,
             incumbent_signature=incumbent.signature,
             plan=plan,
+            evidence=evidence,
             keep_going=StopRule(
                 limits=context.job.limits,
                 own_lag=context.job.algorithm.num_updates - 1,
                 noise=context.baseline.noise or _no_noise(),
-                max_looks=plan.max_pairs - 1,
+                max_looks=TRIAL_LOOKS.last - 1,
                 devices_ratio=devices_ratio,
             ),
             out_dir=folder / "candidate",
@@ -155,6 +159,7 @@ def guard_trial(context: Context, trial: Trial) -> tuple[Verdict, ...]:
             has_correction=settings.get("correction", "none") != "none",
             allow_corrections=job.limits.allow_corrections or job.algorithm.correction.kind != "none",
         ),
+        check_steady(candidate, arms["incumbent"], ages=ages_of(job)),
         check_entropy(candidate, baseline),
         check_memory(
             candidate,
@@ -186,6 +191,11 @@ def ratio_to_baseline(trial: Trial, found: SearchState) -> Estimate | None:
 
 def _spec(context: Context, settings: Settings) -> LaunchSpec:
     return LaunchSpec(settings=dict(settings), seed=context.job.algorithm.seed, forced_lengths=context.forced_lengths)
+
+
+def ages_of(job: JobSpec) -> Ages:
+    """Return the ages that a job's steps may have."""
+    return Ages(max_staleness=job.limits.max_staleness, own_lag=job.algorithm.num_updates - 1)
 
 
 def _baseline_steps(context: Context) -> tuple[Observation, ...]:

@@ -1,0 +1,26 @@
+"""Lets runs that sample ahead of their trainer settle, and says what each pause spoils after that.
+
+The surprise: every pause is a small start again, because the rollout stocks up meanwhile. So the first steps of each
+block are left out, as many as the run may be ahead. All arms leave out the same, or they would count other steps of the
+reference lengths.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from steptune.core.ages import EXTRA_UPDATES, Ages
+from steptune.core.framework import Session
+from steptune.core.trial import Observation
+from steptune.trial.blocks import WARMUP_STEPS, BlockPlan
+
+
+def settle(sessions: Sequence[Session], seen: Sequence[Observation], plan: BlockPlan, ages: Ages) -> BlockPlan:
+    """Run all arms on until each may count, and return ``plan`` with the steps that blocks must leave out.
+
+    ``seen`` are the warm-up steps of all arms, `WARMUP_STEPS` of each.
+    """
+    more = ages.steps_owed(seen) - WARMUP_STEPS
+    if more > 0:
+        seen = [*seen, *(step for session in sessions for step in session.run_steps(more))]
+    has_queue = any(step.queue is not None for step in seen)
+    return replace(plan, dropped_steps=ages.steps_owed(seen) - EXTRA_UPDATES if has_queue else 0)

@@ -1,0 +1,71 @@
+import pytest
+from observation_factory import step as observed
+
+from steptune.core.ages import Ages
+from steptune.core.trial import Observation, QueueCount, QueueStats
+from steptune.core.verdict import Judgement, Verdict
+from steptune.guard.steady import check_steady, imbalance_frac
+
+AGES = Ages(max_staleness=2, own_lag=0)
+SYNC = [observed(i) for i in range(2, 14)]
+
+
+def queued(
+    buffered: list[int], *, first: int = 4, lag: int = 2, ages: list[float] | None = None, lost: int = 0
+) -> list[Observation]:
+    """Steps of 4 groups of 10 tokens each; ``buffered`` groups wait after every step, ``lost`` are nowhere."""
+    steps: list[Observation] = []
+    for i, waiting in enumerate(buffered):
+        trained = 4 * (first + i + 1)
+        groups = QueueCount(generated=trained + waiting + lost, trained=trained, dropped=0, buffered=waiting)
+        tokens = QueueCount(generated=10 * (trained + waiting), trained=10 * trained, dropped=0, buffered=10 * waiting)
+        queue = QueueStats(groups=groups, tokens=tokens, lag_mean=ages[i] if ages else 1.5)
+        steps.append(observed(first + i).model_copy(update={"queue": queue, "lag_max": lag}))
+    return steps
+
+
+def judged(candidate: list[Observation], incumbent: list[Observation] = SYNC) -> Verdict:
+    return check_steady(candidate, incumbent, ages=AGES)
+
+
+LEVEL = [2, 3, 2, 3, 3, 2, 2, 3, 3, 2, 3, 2]
+
+
+def test_a_settled_queue_passes_and_so_does_a_run_that_has_none() -> None:
+    assert judged(queued(LEVEL)).judgement is Judgement.PASS
+    assert judged(SYNC).judgement is Judgement.PASS
+    one_step_off = [observed(i).model_copy(update={"lag_max": 1}) for i in range(4, 16)]
+    assert judged(one_step_off).judgement is Judgement.PASS
+
+
+@pytest.mark.parametrize(
+    ("steps", "says"),
+    [
+        (queued(LEVEL, first=3), "settles at step 4"),  # max(2, 2) + 2
+        (queued(LEVEL, first=6, lag=5), "settles at step 7"),  # the oldest token is older than the bound
+        (queued(LEVEL[:3]), "need 4 steps"),
+        (queued(list(range(12))), "queue has a trend"),
+        (queued(list(range(20, 8, -1))), "queue has a trend"),
+        (queued(LEVEL, ages=[1.0 + 0.05 * i for i in range(12)]), "age has a trend"),
+        (queued(LEVEL, lost=1), "not all used, dropped or waiting"),
+        # 2 more groups wait in the second half, 24 are used between the halves' middles: 8 %
+        (queued([4, 3, 2, 3, 2, 4, 6, 5, 4, 5, 4, 6]), "differ by +8.3%"),
+    ],
+)
+def test_what_has_not_settled_is_no_number(steps: list[Observation], says: str) -> None:
+    for verdict in (judged(steps), judged(SYNC, steps)):
+        assert verdict.judgement is Judgement.INCONCLUSIVE
+        assert verdict.because.startswith("cannot tell: ")
+        assert says in verdict.because
+
+
+def test_a_step_that_does_not_say_what_waits_is_no_number() -> None:
+    steps = queued(LEVEL)
+    steps[5] = steps[5].model_copy(update={"queue": None})
+    assert "do not say what waits" in judged(steps).because
+
+
+def test_tokens_balance_within_three_percent() -> None:
+    balanced = imbalance_frac([step.queue for step in queued(LEVEL) if step.queue is not None])
+    assert balanced == pytest.approx(0.0, abs=0.03)
+    assert imbalance_frac([]) is None
