@@ -15,7 +15,7 @@ from steptune.tune.context import Context
 from steptune.tune.reward import reward_cost_s
 
 STEPS_AFTER_PRUNING = 85
-"""Baseline steps' worth of wall time kept for the confirmation alone: three launches, in each 8 steps and 2 rehearsals per
+"""Baseline steps' worth of wall time kept for the confirmation alone: three launches of 8 steps and 2 rehearsals per
 arm, and 10 steps per natural arm. One launch of 22 steps per arm took 57; starts cost two to three."""
 
 STEPS_AFTER_SEARCH = 165
