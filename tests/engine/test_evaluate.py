@@ -1,16 +1,23 @@
 """Held-out accuracy: known policies get the known score."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 
 from steptune.core.errors import HealthError
 from steptune.core.job import AlgorithmSpec, DenseModel, JobSpec, MathWorkload
+from steptune.core.model import HybridModel, ModelSpec, MoEModel
 from steptune.engine import evaluate as module
+from steptune.engine import evaluation_rows
 from steptune.engine.evaluate import evaluate, held_out
+from steptune.engine.evaluation_rows import LOGITS_COPIES, evaluation_row_bytes
+from steptune.engine.kv_cache import KVCache
 from steptune.engine.model import Transformer, build_model
 from steptune.engine.produce import TOKENIZER
-from steptune.engine.types import RolloutBatch
+from steptune.engine.rollout import RolloutEngine
+from steptune.engine.types import RolloutBatch, RolloutTrace
 
 JOB = JobSpec(
     name="tiny",
@@ -63,6 +70,49 @@ def test_the_share_of_right_answers_is_the_accuracy(monkeypatch: pytest.MonkeyPa
 
 def test_the_same_weights_score_the_same_twice() -> None:
     assert evaluate(model(), JOB, step=0) == evaluate(model(), JOB, step=0)
+
+
+def test_fewer_rows_at_once_are_the_same_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, generate = list[tuple[int, ...]](), RolloutEngine.generate
+
+    def watched(self: RolloutEngine, *args: Any, **named: Any) -> tuple[RolloutBatch, RolloutTrace]:
+        made = generate(self, *args, **named)
+        seen.append(made[1].running_I)
+        return made
+
+    monkeypatch.setattr(RolloutEngine, "generate", watched)
+    whole = evaluate(model(), JOB, step=0)
+    longest = max(len(TOKENIZER.encode_prompt(problem.text)) for problem in held_out(40, 1, (1, 2))) + 30
+    row_bytes = evaluation_row_bytes(JOB.model, num_tokens=TOKENIZER.vocab_size, longest=longest)
+    monkeypatch.setattr(evaluation_rows, "MAX_BYTES", 7.5 * row_bytes)
+    assert evaluate(model(), JOB, step=0) == whole
+    assert [max(rows) for rows in seen] == [40, 7]
+
+
+SHAPES = (
+    JOB.model,
+    MoEModel(num_layers=3, d_model=16, num_heads=2, num_kv_heads=1, num_experts=2, top_k=1, d_expert=8),
+    HybridModel(num_layers=8, d_model=16, num_heads=2, num_kv_heads=1, d_ff=24),
+)
+
+
+@pytest.mark.parametrize("spec", SHAPES, ids=["dense", "moe", "hybrid"])
+def test_a_rows_bytes_are_those_of_its_cache_and_its_logits(spec: ModelSpec) -> None:
+    one, three = (KVCache(spec, rows, 40, torch.float32, torch.device("cpu")) for rows in (1, 3))
+    of_cache = sum(more.nbytes - less.nbytes for less, more in zip(tensors_of(one), tensors_of(three), strict=True))
+    row_bytes = evaluation_row_bytes(spec, num_tokens=50, longest=40)
+    assert row_bytes == of_cache // 2 + 4 * 50 * LOGITS_COPIES
+
+
+def tensors_of(cache: KVCache) -> tuple[Tensor, ...]:
+    return (cache.data,) if cache.states is None else (cache.data, cache.states.memory, cache.states.tail)
+
+
+def test_at_least_one_row_runs_and_never_more_than_there_are_problems() -> None:
+    rows = evaluation_rows.evaluation_rows
+    assert rows(JOB.model, num_problems=9, num_tokens=50, longest=40) == 9
+    assert rows(JOB.model, num_problems=9999, num_tokens=50, longest=40) == evaluation_rows.MAX_ROWS
+    assert rows(JOB.model, num_problems=9999, num_tokens=10**9, longest=40) == 1
 
 
 def test_weights_that_give_nan_are_refused() -> None:

@@ -1,7 +1,8 @@
 """Accuracy on the fixed held-out problems.
 
 The noise is keyed by problem, so two policies are compared on the same problems *and* the same dice: the
-paired spread is far below that of independent sampling. Always float32, whatever the rollout's format.
+paired spread is far below that of independent sampling. Always float32, whatever the rollout's format. How many run at
+once is bounded by bytes (`evaluation_rows`).
 """
 
 from functools import cache
@@ -10,6 +11,7 @@ import torch
 
 from steptune.core.job import JobSpec
 from steptune.core.trial import EvalResult
+from steptune.engine.evaluation_rows import evaluation_rows
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.model import Transformer
 from steptune.engine.produce import prompt_batch, rollout_engine
@@ -21,8 +23,8 @@ from steptune.envs.vocabulary import Vocabulary, vocabulary_of
 EVAL_SEED = 20_240_229
 """Seed of the dice; any fixed number that no run uses as its own."""
 
-EVAL_KNOBS = EngineKnobs(handover="alias", rollout_concurrency=512, compact_finished=True)
-"""Continuous batching: 2,000 problems take about 2 s on a shared core (Intel Xeon, torch 2.13)."""
+EVAL_KNOBS = EngineKnobs(handover="alias", compact_finished=True)
+"""Continuous batching: as one row ends, the next problem takes its place."""
 
 held_out = cache(validation_problems)
 """`validation_problems`, made once per process."""
@@ -49,9 +51,13 @@ def evaluate(model: Transformer, job: JobSpec, *, step: int, with_greedy: bool =
 
 
 def _answers(model: Transformer, job: JobSpec, problems: tuple[Problem, ...], *, greedy: bool) -> RolloutBatch:
-    engine = rollout_engine(job, EVAL_KNOBS, shared=model)
+    prompts = prompt_batch([problem.text for problem in problems], range(len(problems)), 1, vocabulary_of(job))
+    longest = prompts.tokens_BP.shape[1] + job.algorithm.max_completion_len
+    num_tokens = model.embed.num_embeddings
+    rows = evaluation_rows(job.model, num_problems=len(problems), num_tokens=num_tokens, longest=longest)
+    engine = rollout_engine(job, EVAL_KNOBS.model_copy(update={"rollout_concurrency": rows}), shared=model)
     batch, _ = engine.generate(
-        prompt_batch([problem.text for problem in problems], range(len(problems)), 1, vocabulary_of(job)),
+        prompts,
         max_completion_len=job.algorithm.max_completion_len,
         temperature=job.algorithm.temperature,
         seed=EVAL_SEED,

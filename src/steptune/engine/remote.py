@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from steptune.core.errors import TrialError
 from steptune.core.phase import Role, SpanKind
 from steptune.engine.events import Recorder, Span, open_events
-from steptune.engine.process import peak_memory_bytes
+from steptune.engine.process import own_peak_memory_bytes
 from steptune.engine.produce import Produced, Producer, rollout_engine
 from steptune.engine.types import RolloutBatch
 from steptune.engine.weights import WeightChannel, weight_channel
@@ -51,6 +51,7 @@ class Delivery:
     """From its previous delivery (or the end of a pause) to this one; its spans add up to it."""
     probe_logprobs_BT: Tensor | None
     peak_memory_bytes: int | None
+    """Of the worker, without the shared slots of the weights."""
 
 
 @final
@@ -123,7 +124,7 @@ def _serve(request: Request, producer: Producer, channel: WeightChannel, last_s:
         spans=recorder.take(),
         wall_s=time.perf_counter() - last_s,
         probe_logprobs_BT=probe_logprobs_BT,
-        peak_memory_bytes=peak_memory_bytes(),
+        peak_memory_bytes=own_peak_memory_bytes(),
     )
 
 

@@ -1,6 +1,10 @@
-"""Bytes the embedded engine adds to a process that has only imported it, in a synchronous run.
+"""Bytes the embedded engine adds to a process that has only imported it: of all its processes, what they share once.
 
-    fixed + weights, gradients, Adam, the rollout's copy + cache + the larger of: one decode step | one micro-batch
+    sync          fixed + weights, Adam, the rollout's copy + cache
+                  + the largest of: one decode step | gradients and one micro-batch | one decode step of an evaluation
+    overlapped    the same, but decode step and micro-batch at once
+                  + the worker's process, its copy of what it reads, and two slots of weights in shared memory
+    two ranks     + the second one's process and its gradients
 
 Tensors were counted from the engine's own modules; `bench/memory_growth.py` compares with the peak of resident memory.
 The surprise: the rollout keeps its cache for the next step, so it stands beside a training micro-batch.
@@ -11,6 +15,8 @@ import math
 from steptune.adapters.embedded.shape import shape_of_model
 from steptune.core.job import JobSpec
 from steptune.core.model import ExpertFields, HybridFields, ModelSpec
+from steptune.engine.evaluation_rows import LOGITS_COPIES as DECODE_LOGITS_COPIES
+from steptune.engine.evaluation_rows import evaluation_row_bytes, evaluation_rows
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.models.delta_rule import CHUNK
 from steptune.shapes.cost import kv_bytes, state_bytes_per_sequence
@@ -29,11 +35,19 @@ RANK_PROCESS_BYTES = 262e6
 """Peak resident memory of a second trainer rank of a model of a few thousand parameters: Python, torch and what a first
 step adds (VmHWM, torch 2.13 for CPUs, 2026-11-30)."""
 
+WORKER_PROCESS_BYTES = 262e6
+"""Likewise of the rollout's process of an overlapped schedule (bench/memory_growth.py: `tiny_overlapped` is 263 MB more
+than `tiny`, 2026-11-30)."""
+
+WEIGHT_SLOTS = 2
+"""Whole models in shared memory between trainer and rollout: one is read while the other is written
+(`engine.weights.SharedWeights`)."""
+
 RANK_GRADIENTS = 2
 """Copies of the gradient that a further rank adds: its own, and the one in shared memory that rank 0 reads."""
 
-COPIES_TRAINED = 4
-"""Weights, gradients and Adam's two moments."""
+COPIES_TRAINED = 3
+"""Weights and Adam's two moments. Gradients live from the first micro-batch to the optimizer's step."""
 
 LOGITS_COPIES = 3
 """fp32 logits that stand at once in the backward pass of `head.token_logprobs`: the log-softmax, the gradient of the
@@ -55,7 +69,7 @@ it and as the triangular system, queries by keys before and after it."""
 def memory_bytes(
     job: JobSpec, knobs: EngineKnobs, *, micro_positions: int, completion_frac: float, extra_keys: int, longest: int
 ) -> float:
-    """Return the peak over both moments.
+    """Return the peak over all moments.
 
     Args:
         job: model and algorithm.
@@ -68,23 +82,45 @@ def memory_bytes(
     train = _train_bytes(job.model, knobs, micro_positions, extra_keys, longest) + _logits_bytes(
         job.model, knobs, micro_positions * completion_frac
     )
-    once = FIXED_BYTES + _state_bytes(job, knobs) + _more_ranks_bytes(job, knobs)
-    rows = _running_rows(job, knobs)
-    decode = BYTES_FP32 * LOGITS_COPIES * rows * shape_of_model(job.model).vocab_size
-    return once + rows * _cache_bytes(job, knobs, longest) + max(knobs.train_ranks * train, float(decode))
+    rows, num_tokens = _running_rows(job, knobs), shape_of_model(job.model).vocab_size
+    once = FIXED_BYTES + _state_bytes(job, knobs) + _other_processes_bytes(job, knobs)
+    decode = float(BYTES_FP32 * DECODE_LOGITS_COPIES * rows * num_tokens)
+    train = knobs.train_ranks * train + BYTES_FP32 * _numbers(job)
+    working = decode + train if knobs.schedule != "sync" else max(decode, train)
+    return once + rows * _cache_bytes(job, knobs, longest) + max(working, _evaluation_bytes(job, longest))
+
+
+def _numbers(job: JobSpec) -> int:
+    return parameters(shape_of_model(job.model)).total
+
+
+def _evaluation_bytes(job: JobSpec, longest: int) -> float:
+    """Return the cache and logits of held-out rows; the rollout's own cache stands beside them."""
+    model, num_tokens = job.model, shape_of_model(job.model).vocab_size
+    num_problems = job.workload.num_validation
+    rows = evaluation_rows(model, num_problems=num_problems, num_tokens=num_tokens, longest=longest)
+    return float(rows * evaluation_row_bytes(model, num_tokens=num_tokens, longest=longest))
 
 
 def _state_bytes(job: JobSpec, knobs: EngineKnobs) -> float:
-    numbers = parameters(shape_of_model(job.model)).total
+    numbers = _numbers(job)
     rollout = {"alias": 0}.get(knobs.handover, BYTES_BF16 if knobs.rollout_dtype == "bf16" else BYTES_FP32)
     reference = BYTES_FP32 if job.algorithm.kl_coef > 0 else 0
     return float(numbers * (COPIES_TRAINED * BYTES_FP32 + rollout + reference))
 
 
-def _more_ranks_bytes(job: JobSpec, knobs: EngineKnobs) -> float:
-    """Trainer ranks share weights and optimizer; each further one is a process with gradients of its own."""
-    gradient = RANK_GRADIENTS * BYTES_FP32 * parameters(shape_of_model(job.model)).total
-    return (knobs.train_ranks - 1) * (RANK_PROCESS_BYTES + gradient)
+def _other_processes_bytes(job: JobSpec, knobs: EngineKnobs) -> float:
+    """Return what further processes are and hold beside the rollout's model, cache and decode step.
+
+    Trainer ranks share weights and optimizer; each further one is a process with gradients of its own. The rollout's
+    process reads weights into memory of its own before its engine takes them over, from two shared slots or a file.
+    """
+    whole = BYTES_FP32 * _numbers(job)
+    ranks = (knobs.train_ranks - 1) * (RANK_PROCESS_BYTES + RANK_GRADIENTS * whole)
+    if knobs.schedule == "sync":
+        return ranks
+    slots = 0 if knobs.handover == "file" else WEIGHT_SLOTS
+    return ranks + WORKER_PROCESS_BYTES + (slots + 1) * whole
 
 
 def _train_bytes(model: ModelSpec, knobs: EngineKnobs, positions: int, extra_keys: int, longest: int) -> float:

@@ -22,7 +22,7 @@ from steptune.engine.ahead.bound import AgeBound
 from steptune.engine.ahead.groups import Group
 from steptune.engine.ahead.messages import Made, Standing
 from steptune.engine.events import Clock, Recorder, open_events
-from steptune.engine.process import peak_memory_bytes
+from steptune.engine.process import own_peak_memory_bytes
 from steptune.engine.produce import Producer, rollout_engine
 from steptune.engine.remote import score_probe
 from steptune.engine.stream.places import Places
@@ -129,7 +129,7 @@ class RolloutSide:
             wall_s=wall_s,
             probe_version=probe_version,
             probe_logprobs_BT=probe_logprobs_BT,
-            peak_memory_bytes=peak_memory_bytes(),
+            peak_memory_bytes=own_peak_memory_bytes(),
         )
 
     def _may_begin(self, num_gone: int) -> bool:

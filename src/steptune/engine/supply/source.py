@@ -24,6 +24,7 @@ class Supply:
     """Seconds of the other process that belong to this step; None without one."""
     probe_gap: GapStats | None
     peak_memory_bytes: int | None
+    """Of the other process, what it shares with the trainer not counted; None without one."""
     queue: QueueStats | None = None
     """Asynchronous runs and partial rollouts only."""
 
