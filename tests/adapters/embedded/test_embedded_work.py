@@ -1,5 +1,6 @@
 """The forecaster's counts are the engine's counts."""
 
+import itertools
 from collections import Counter
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steptune.adapters.embedded.conflicts import conflicts
-from steptune.adapters.embedded.decode_plan import running_rows
+from steptune.adapters.embedded.decode_plan import running_rows, stream_counts
 from steptune.adapters.embedded.framework import EmbeddedFramework, longest_prompt
 from steptune.adapters.embedded.knobs import knob_specs
 from steptune.adapters.embedded.render import render_job
@@ -20,6 +21,7 @@ from steptune.core.profile import SampledLengths
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.plan import plan_batch
 from steptune.engine.produce import prompt_batch, rollout_engine
+from steptune.engine.stream.groups import Start
 from steptune.envs.math.problems import train_problem
 from steptune.store.job_file import load_job
 
@@ -210,3 +212,72 @@ def test_planned_decoding_is_the_engines_own(concurrency: int | None, continuous
     )
     counts, _ = running_rows(lengths, concurrency=concurrency, continuous=continuous)
     assert Counter(trace.running_I) == counts
+
+
+@pytest.mark.parametrize("share_prefill", [False, True])
+@pytest.mark.parametrize("num_slots", [16, 10, 3, 1])
+def test_a_planned_stream_is_the_engines_own(num_slots: int, share_prefill: bool) -> None:
+    model = DenseModel(num_layers=1, d_model=16, num_heads=2, num_kv_heads=1, d_ff=32)
+    job = JobSpec(name="small", model=model, algorithm=AlgorithmSpec(group_size=4, prompts_per_step=4))
+    knobs = EngineKnobs(schedule="async", compact_finished=True, share_prefill=share_prefill)
+    completions = [1 + (7 * i) % 12 for i in range(32)]
+    texts = [train_problem(1, number, (1, 2)).text for number in range(8)]
+    prompts = [prompt_batch([text], [number], group_size=4) for number, text in enumerate(texts)]
+    engine = rollout_engine(job, knobs)
+    stream = engine.stream(
+        num_slots=num_slots,
+        num_rows=32,
+        group_size=4,
+        max_completion_len=12,
+        temperature=1.0,
+        seed=1,
+        is_forced=True,
+    )
+    left = [
+        Start(
+            number=number,
+            prompts=group,
+            limit_g=torch.tensor(completions[4 * number : 4 * number + 4]),
+        )
+        for number, group in enumerate(prompts)
+    ]
+
+    def refill() -> None:
+        while left and stream.has_room:
+            stream.begin(left.pop(0))
+
+    while stream.run(refill, lambda: False):
+        pass
+    trace = stream.take_trace()
+    counts = stream_counts(
+        torch.cat([group.lengths_B for group in prompts]).tolist(),
+        completions,
+        group_size=4,
+        num_slots=num_slots,
+        share_prefill=share_prefill,
+    )
+    assert Counter(trace.running_I) == counts.decode
+    assert trace.prefill_tokens == sum(positions * count for positions, count in counts.prefill.items())
+
+
+def test_a_stream_decodes_the_same_rows_in_fewer_iterations_the_longer_it_runs_without_a_break() -> None:
+    job = JOB.model_copy(update={"limits": LimitsSpec(max_staleness=3, allow_corrections=True)})
+    lengths = SampledLengths(
+        prompt=(6,) * 512, completion=tuple(3 + (7 * i) % 30 for i in range(512)), rollouts_per_step=64
+    )
+    counter = WorkCounter(job=job, lengths=lengths)
+    ahead = {"correction": "tis", "compact_finished": True, "rollout_threads": 1, "train_threads": 1}
+
+    def decoded(**settings: object) -> tuple[float, float]:
+        planned = counter.planned(EngineKnobs.model_validate({**ahead, **settings}))
+        items = [item for item in planned.items if item.curve == "decode"]
+        return sum(item.count for item in items), sum(item.count * item.x for item in items)
+
+    off = decoded(schedule="one_step_off")
+    streams = [decoded(schedule="async", max_lag=lag) for lag in (0, 1, 3)]
+    in_flight = decoded(schedule="async", max_lag=1, inflight_update=True)
+    rows = {round(rows, 6) for _, rows in (off, *streams, in_flight)}
+    assert rows == {round(sum(lengths.completion) / 8, 6)}  # every token once, whatever the order
+    iterations = [count for count, _ in (off, *streams, in_flight)]
+    assert iterations[0] == iterations[1]  # no age: every step's slots run empty
+    assert all(later < earlier for earlier, later in itertools.pairwise(iterations[1:]))

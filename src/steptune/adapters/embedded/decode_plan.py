@@ -1,10 +1,13 @@
-"""How many decode iterations a rollout batch takes, and with how many rows: the engine's scheduling, in counts.
+"""How many decode iterations a rollout takes, and with how many rows: the engine's scheduling, in counts.
 
-Mirrors `engine/generation.py` without tensors; a test holds the two against each other.
+Mirrors `engine/generation.py` and `engine/stream/stream.py` without tensors; tests hold them against each other. The
+surprise: a stream takes fewer iterations than the batches it is made of, as its slots do not run empty between them.
 """
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import final
 
 ADMIT_FRAC = 1 / 16
 """Free slots, as a part of all, at which waiting rows are admitted (`engine.generation.ADMIT_FRAC`)."""
@@ -41,3 +44,50 @@ def _continuous(lengths_B: list[int], capacity: int) -> tuple[Counter[int], int]
         counts[len(running)] += 1
         running = [left - 1 for left in running if left > 1]
     return counts, admissions
+
+
+@final
+@dataclass(kw_only=True, slots=True)
+class StreamCounts:
+    """What a stream does: ``StreamCounts(decode=Counter({8: 21, 5: 3}), prefill=Counter({48: 2}))``."""
+
+    decode: Counter[int] = field(default_factory=Counter[int])
+    """Rows running to iterations."""
+    prefill: Counter[int] = field(default_factory=Counter[int])
+    """Prompt positions computed at once, padding included, to how often."""
+
+
+def stream_counts(
+    prompt_lengths_B: Sequence[int],
+    completion_lengths_B: Sequence[int],
+    *,
+    group_size: int,
+    num_slots: int,
+    share_prefill: bool,
+) -> StreamCounts:
+    """Count a stream from its first group until its slots are empty; groups are ``group_size`` neighbours each.
+
+    A group is begun as soon as a whole one has room, as long as there are groups.
+    """
+    counts = StreamCounts()
+    rows = list(zip(prompt_lengths_B, completion_lengths_B, strict=True))
+    groups = [rows[i : i + group_size] for i in range(0, len(rows), group_size)][::-1]
+    room = min(group_size, num_slots)
+    admit_at = max(1, int(num_slots * ADMIT_FRAC))
+    waiting, running = list[tuple[int, int, int]](), list[int]()
+    while groups or waiting or running:
+        if num_slots - len(running) - len(waiting) >= max(admit_at, room):
+            while groups and num_slots - len(running) - len(waiting) >= room:
+                number = len(groups)
+                waiting += [(number, prompt, completion) for prompt, completion in groups.pop()]
+        num_free = num_slots - len(running)
+        if waiting and num_free >= min(admit_at, len(waiting)):
+            admitted, waiting = waiting[:num_free], waiting[num_free:]
+            running += [completion for _, _, completion in admitted]
+            head_len = max(prompt for _, prompt, _ in admitted) - 1
+            num_heads = len({number for number, _, _ in admitted}) if share_prefill else len(admitted)
+            if head_len:
+                counts.prefill[num_heads * head_len] += 1
+        counts.decode[len(running)] += 1
+        running = [left - 1 for left in running if left > 1]
+    return counts

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import final
 
-from steptune.adapters.embedded.decode_plan import running_rows
+from steptune.adapters.embedded.decode_plan import running_rows, stream_counts
 from steptune.adapters.embedded.memory import memory_bytes
 from steptune.core.job import JobSpec
 from steptune.core.knob import KnobValue
@@ -59,8 +59,8 @@ class WorkCounter:
         items = (*rollout, *train.items, *handover_items(knobs))
         return PlannedWork(
             items=items if split is None else slowed(items, knobs, split),
-            # a stream takes the longer side's time too, and waits no longer than one step ahead does; that its slots
-            # do not drain, and that a partial rollout leaves its tail to the next step, is not priced: no gain claimed
+            # a stream takes the longer side's time too, and waits no longer than one step ahead does; that a partial
+            # rollout leaves its tail to the next step is not priced: no gain claimed
             schedule="one_step_off" if overlaps else "sync",
             lag=_lag(self.job, knobs),
             trainer_cores=float(knobs.train_ranks * knobs.train_threads) if split is None else split.trainer,
@@ -77,9 +77,11 @@ class WorkCounter:
             knobs.compact_finished,
             knobs.rollout_dtype,
             knobs.rollout_threads,
+            *((knobs.max_lag, knobs.inflight_update) if knobs.schedule == "async" else ()),
         )
         if key not in self._rollout:
-            self._rollout[key] = rollout_items(self.job, knobs, _steps(self.lengths))
+            count = stream_items if knobs.schedule == "async" else rollout_items
+            self._rollout[key] = count(self.job, knobs, _steps(self.lengths))
         return self._rollout[key]
 
     def _train_side(self, knobs: EngineKnobs) -> TrainSide:
@@ -121,10 +123,6 @@ Step = tuple[Sequence[int], Sequence[int]]
 
 def rollout_items(job: JobSpec, knobs: EngineKnobs, steps: Sequence[Step]) -> tuple[WorkItem, ...]:
     """Return decode and prefill work per step, averaged over ``steps``."""
-    when: dict[str, KnobValue] = {
-        "rollout_threads": knobs.rollout_threads,
-        "rollout_dtype": knobs.rollout_dtype,
-    }
     decode: Counter[int] = Counter()
     prefill: Counter[int] = Counter()
     for prompt_B, completion_B in steps:
@@ -135,9 +133,41 @@ def rollout_items(job: JobSpec, knobs: EngineKnobs, steps: Sequence[Step]) -> tu
         rows = len(prompt_B) // job.algorithm.group_size if knobs.share_prefill else len(prompt_B)
         parts = 1 if knobs.share_prefill else admissions
         prefill[round(rows * (max(prompt_B) - 1) / parts)] += parts
+    return _priced_rollout(knobs, decode, prefill, len(steps))
+
+
+def stream_items(job: JobSpec, knobs: EngineKnobs, steps: Sequence[Step]) -> tuple[WorkItem, ...]:
+    """Return a stream's decode and prefill work per step, averaged over ``steps``.
+
+    The slots are filled across the ends of steps. Without `inflight_update` they run empty before new weights are
+    taken, where the rollout is the slower side: once in as many steps as may be ahead (`ahead.rollout_side`). Where
+    the trainer is the slower side they run empty more often, and nothing waits for them.
+    """
+    assert knobs.max_lag is not None, "an asynchronous run has a bound (`conflicts`)"
+    decode: Counter[int] = Counter()
+    prefill: Counter[int] = Counter()
+    span = len(steps) if knobs.inflight_update else 1 + knobs.max_lag // job.algorithm.num_updates
+    for first in range(0, len(steps), span):
+        chunk = steps[first : first + span]
+        counts = stream_counts(
+            [length for prompt_B, _ in chunk for length in prompt_B],
+            [length for _, completion_B in chunk for length in completion_B],
+            group_size=job.algorithm.group_size,
+            num_slots=min(knobs.rollout_concurrency or len(chunk[0][0]), len(chunk[0][0])),
+            share_prefill=knobs.share_prefill,
+        )
+        decode.update(counts.decode)
+        prefill.update(counts.prefill)
+    return _priced_rollout(knobs, decode, prefill, len(steps))
+
+
+def _priced_rollout(
+    knobs: EngineKnobs, decode: Mapping[int, float], prefill: Mapping[int, float], num_steps: int
+) -> tuple[WorkItem, ...]:
+    when: dict[str, KnobValue] = {"rollout_threads": knobs.rollout_threads, "rollout_dtype": knobs.rollout_dtype}
     return (
-        *_items(Role.ROLLOUT, "rollout/decode", "decode", when, decode, len(steps)),
-        *_items(Role.ROLLOUT, "rollout/prefill", "prefill", when, prefill, len(steps)),
+        *_items(Role.ROLLOUT, "rollout/decode", "decode", when, decode, num_steps),
+        *_items(Role.ROLLOUT, "rollout/prefill", "prefill", when, prefill, num_steps),
     )
 
 
