@@ -5,12 +5,12 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from prospective import embedded_space
+from prospective import embedded_space, trl_space, vllm_space
 from prospective.job import Job
 from prospective.space import draw_jobs
 
 FILE = Path(__file__).with_name("jobs.json")
-SPACES = (embedded_space.SPACE,)
+SPACES = (embedded_space.SPACE, trl_space.SPACE, vllm_space.SPACE)
 """Every engine's space, in the order of the list."""
 
 JOBS: TypeAdapter[tuple[Job, ...]] = TypeAdapter(tuple[Job, ...])

@@ -10,10 +10,22 @@ from prospective.job import Engine
 
 def halves(folder: Path) -> Mapping[Engine, Callable[[], Backend[Any]]]:
     """Return how to make each half; runs go under ``folder``."""
-    return {"embedded": lambda: _embedded(folder)}
+    return {"embedded": lambda: _embedded(folder), "trl": _trl, "vllm": _vllm}
 
 
 def _embedded(folder: Path) -> Backend[Any]:
     from prospective.embedded_half import EmbeddedHalf
 
     return EmbeddedHalf(folder=folder)
+
+
+def _trl() -> Backend[Any]:
+    from prospective.trl_half import TrlHalf
+
+    return TrlHalf()
+
+
+def _vllm() -> Backend[Any]:
+    from prospective.vllm_half import VllmHalf
+
+    return VllmHalf()

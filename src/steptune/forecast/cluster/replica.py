@@ -15,7 +15,7 @@ The surprise: a preempted row keeps its tokens and pays a prefill of all of them
 
 import heapq
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
@@ -131,6 +131,8 @@ class Replica:
         self.num_away = 0
         self.num_stops = 0
         self.cached = 0
+        self.holders: Counter[int] = Counter()
+        """Rows of each group that hold cache."""
         self.prompts: set[int] = set()
         self.pending: tuple[int, float] | None = None
         self.jump: Jump | None = None
@@ -225,7 +227,7 @@ class Replica:
         row.made = row.next_stop()
         if row.made >= row.tokens:
             if self.counts_cache:
-                self.cached -= self._held(row)
+                self._let_go(row)
             self._end(now_s, row)
         else:
             self.num_away += 1
@@ -313,7 +315,7 @@ class Replica:
                 self._end(now_s, row)
                 continue
             if self.counts_cache:
-                self.cached += self._held(row)
+                self._hold(row)
             self._start(row)
         return prefill_tokens
 
@@ -340,20 +342,38 @@ class Replica:
             return True
         if self.knobs.admission == "reserve":
             return self.cached + row.group.shape.prompt + self.max_completion <= limit
-        return self._has_room(row.group.shape.prompt + row.made + 1)
+        return self._has_room(self._own_prompt(row) + row.made + 1 + self._slack)
 
     def _made(self, row: Row) -> int:
         return row.made + (self.iteration - row.since if row in self.running else 0)
 
+    @property
+    def _slack(self) -> int:
+        return (self.knobs.block_tokens - 1) // 2
+
+    def _own_prompt(self, row: Row) -> int:
+        """Return the positions of its prompt that nobody else holds for it."""
+        is_shared = self.knobs.shares_cache and self.holders[row.group.index] > 0
+        return 0 if is_shared else row.group.shape.prompt
+
     def _held(self, row: Row) -> int:
-        own = self.max_completion if self.knobs.admission == "reserve" else self._made(row)
-        return row.group.shape.prompt + own
+        own = self.max_completion if self.knobs.admission == "reserve" else self._made(row) + self._slack
+        return self._own_prompt(row) + own
+
+    def _hold(self, row: Row) -> None:
+        self.cached += self._held(row)
+        self.holders[row.group.index] += 1
+
+    def _let_go(self, row: Row) -> None:
+        self.holders[row.group.index] -= 1
+        self.cached -= self._held(row)
 
     def _prefill(self, row: Row) -> int:
         prompt, index = row.group.shape.prompt, row.group.index
         if row.made:
-            self.num_recomputed += prompt + row.made
-            return prompt + row.made
+            again = self._own_prompt(row) + row.made
+            self.num_recomputed += again
+            return again
         if self.knobs.share_prefill and index in self.prompts:
             return 0
         self.prompts.add(index)
@@ -368,7 +388,7 @@ class Replica:
             self._evict(row)
 
     def _evict(self, row: Row) -> None:
-        self.cached -= self._held(row)
+        self._let_go(row)
         self.waiting.appendleft(row)
         self.num_preempted += 1
 

@@ -26,11 +26,22 @@ class RolloutKnobs:
     """Which replica gets a group, whole."""
     share_prefill: bool = True
     """A group's prompt is computed once in its replica."""
+    shares_cache: bool = False
+    """Its rows also hold the prompt once, and a row that was thrown out finds it again while a sibling runs."""
+    block_tokens: int = 1
+    """Tokens of a cache block: a row's last one is half empty on average."""
     num_env_workers: int | None = None
     """Environment calls served at once; None is no limit."""
 
     def __post_init__(self) -> None:
-        counts = (self.num_replicas, self.devices_per_replica, self.max_rows, self.kv_tokens, self.num_env_workers)
+        counts = (
+            self.num_replicas,
+            self.devices_per_replica,
+            self.max_rows,
+            self.kv_tokens,
+            self.block_tokens,
+            self.num_env_workers,
+        )
         if any(count is not None and count < 1 for count in counts):
             raise ForecastError(
                 explain(

@@ -50,3 +50,13 @@ def micro_batches(rows: Sequence[int], budget: int) -> list[list[int]]:
         packed[-1].append(row)
         room -= row
     return packed
+
+
+def padded_micro_batches(rows: Sequence[int], count: int) -> list[list[int]]:
+    """Cut rows where they stand into micro-batches of ``count``, each row as wide as its micro-batch's widest.
+
+    >>> padded_micro_batches([3, 9, 4, 2, 5], 2)
+    [[9, 9], [4, 4], [5]]
+    """
+    cut = [rows[start : start + count] for start in range(0, len(rows), count)]
+    return [[max(own)] * len(own) for own in cut]

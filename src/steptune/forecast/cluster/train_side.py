@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from steptune.core.errors import explain
-from steptune.forecast.cluster.split import Balance, micro_batches, rows_of, split_rows
+from steptune.forecast.cluster.split import Balance, micro_batches, padded_micro_batches, rows_of, split_rows
 from steptune.forecast.cluster.work import GroupShape
 from steptune.forecast.curve import ForecastError
 
@@ -46,6 +46,8 @@ class TrainKnobs:
     num_stages: int = 1
     """Pipeline stages among them."""
     micro_batch_tokens: int = 4096
+    micro_batch_rows: int | None = None
+    """Neighbouring rows of a micro-batch, each as wide as the widest of them, instead of a budget of positions."""
     balance: Balance = "rows"
     num_updates: int = 1
     """Optimizer updates per step: mini-batches, each with its own slowest rank."""
@@ -97,10 +99,18 @@ class TrainCosts:
     """Per step, whatever the batch and the ranks: reward, advantage, controller, what no span covers."""
     forwards_frac: float = 0.0
     """Log-prob passes beside training (reference, proximal), as a part of training's compute."""
+    full_recompute: float | None = None
+    """Forward, forward again and backward over forward and backward, where a job's own spans tell; a micro-batch's
+    overhead is then known to repeat with the forward too. None is the prior, `FULL_RECOMPUTE`."""
     slowdown: tuple[float, ...] = ()
     """Seconds of each rank over a healthy one's."""
     scale: float = 1.0
     """Compute times this: calibration, or a shrunk efficiency."""
+
+    def passes(self, recompute: str) -> float:
+        """Return what a micro-batch computes, in forwards and backwards: with recompute and log-prob passes."""
+        known = self.full_recompute if recompute == "full" else None
+        return (RECOMPUTE[recompute] if known is None else known) + self.forwards_frac
 
     def factor(self, rank: int) -> float:
         """Return what a rank's compute is multiplied with."""
@@ -174,7 +184,7 @@ def _update(knobs: TrainKnobs, costs: TrainCosts, rows: Sequence[int]) -> tuple[
     shares = split_rows(rows, knobs.num_ranks, knobs.balance, weight)
     ranks: list[tuple[float, int]] = []
     for rank, share in enumerate(shares):
-        packed = micro_batches(share, knobs.micro_batch_tokens)
+        packed = _packed(knobs, share)
         seconds = math.fsum(_micro_s(knobs, costs, micro) for micro in packed) * costs.factor(rank)
         ranks.append((seconds, len(packed)))
     slowest, count = max(ranks)
@@ -182,10 +192,17 @@ def _update(knobs: TrainKnobs, costs: TrainCosts, rows: Sequence[int]) -> tuple[
     return math.fsum(s for s, _ in ranks) / len(ranks), slowest, bubble, count
 
 
+def _packed(knobs: TrainKnobs, rows: Sequence[int]) -> list[list[int]]:
+    if knobs.micro_batch_rows is None:
+        return micro_batches(rows, knobs.micro_batch_tokens)
+    return padded_micro_batches(rows, knobs.micro_batch_rows)
+
+
 def _micro_s(knobs: TrainKnobs, costs: TrainCosts, rows: Sequence[int]) -> float:
-    compute = math.fsum(costs.row_s(row) for row in rows) * costs.expert_imbalance
-    compute *= RECOMPUTE[knobs.recompute] + costs.forwards_frac
-    return costs.per_micro_batch_s + max(compute, costs.collective_per_token_s * sum(rows))
+    passes = costs.passes(knobs.recompute)
+    compute = math.fsum(costs.row_s(row) for row in rows) * costs.expert_imbalance * passes
+    overhead = costs.per_micro_batch_s * (passes if costs.full_recompute is not None else 1.0)
+    return overhead + max(compute, costs.collective_per_token_s * sum(rows))
 
 
 def _reduce_s(knobs: TrainKnobs, costs: TrainCosts) -> float:
