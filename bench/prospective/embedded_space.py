@@ -34,11 +34,11 @@ MODELS: dict[str, ModelSpec] = {
 
 KNOBS: dict[str, tuple[KnobValue, ...]] = {
     "schedule": ("sync", "one_step_off", "async"),
-    "max_lag": (1, 2, 4),
+    "max_lag": (1, 2),
     "inflight_update": (False, True),
     "partial_rollout": (None, None, 1.25, 1.5),
     "rollout_cores": (None, None, 0.5, 1.0, 1.5),
-    "rollout_concurrency": (None, 6, 12),
+    "rollout_concurrency": (None, 8, 16),
     "share_prefill": (False, True),
     "compact_finished": (False, True),
     "rollout_dtype": ("fp32", "bf16"),
@@ -62,7 +62,7 @@ DISTURBANCES = (
 )
 """Go round with the jobs; 14 jobs have 5 of the first kind, and none twice with the same model in a row."""
 
-DEFAULT_LAG = 2
+DEFAULT_LAG = 1
 """Updates; where a queue is drawn without its bound."""
 
 
@@ -80,18 +80,18 @@ def job_spec(job: Job) -> JobSpec:
             seed=job.seed % 1000,
         ),
         devices=CpuDevices(num_cores=NUM_CORES),
-        limits=LimitsSpec(max_staleness=4, allow_corrections=True, max_mismatch_k3=10.0),
+        limits=LimitsSpec(max_staleness=2, allow_corrections=True, max_mismatch_k3=10.0),
         knobs=KnobsSpec(allow=tuple(KNOBS)),
     )
 
 
-def forced_lengths(job: Job, prompt_len: int) -> SampledLengths:
-    """Return the completion lengths of `PERIOD_STEPS` steps; ``prompt_len`` stands for every prompt's, in tokens."""
+def forced_lengths(job: Job) -> SampledLengths:
+    """Return the completion lengths of `PERIOD_STEPS` steps; prompts are the workload's, and nobody reads them here."""
     rng, draw = random.Random(f"lengths {job.seed}"), job.lengths
     rows = job.prompts_per_step * job.group_size
     drawn = (rng.lognormvariate(log(draw.median), draw.sigma) for _ in range(rows * PERIOD_STEPS))
     completion = tuple(min(draw.longest, max(1, round(length))) for length in drawn)
-    return SampledLengths(prompt=(prompt_len,) * len(completion), completion=completion, rollouts_per_step=rows)
+    return SampledLengths(prompt=(1,) * len(completion), completion=completion, rollouts_per_step=rows)
 
 
 def companions(settings: Mapping[str, KnobValue]) -> Moves:
@@ -132,11 +132,11 @@ SPACE = Space(
     engine="embedded",
     num_jobs=14,
     models=("dense", "moe", "hybrid"),
-    prompts=(6, 8, 12),
+    prompts=(4, 6, 8),
     group_sizes=(4, 6),
-    medians=(8.0, 14.0, 22.0),
+    medians=(6.0, 10.0, 16.0),
     sigmas=(0.2, 0.5, 0.9),
-    longest=(48,),
+    longest=(32,),
     knobs=KNOBS,
     disturbances=DISTURBANCES,
     problem=problem,

@@ -94,6 +94,13 @@ def test_logprobs_are_those_of_each_row_alone_at_the_sampling_temperature() -> N
     assert got_BT[~batch.mask_BT].abs().sum() == 0
 
 
+def test_logprobs_need_no_whole_groups() -> None:
+    # the probe of a hand-over has 8 rows, whatever the job's groups are: with groups of 6 it died
+    batch = scored_batch().rollout
+    ours, whole = (small_trainer(group_size=size).logprobs(batch, batch_tokens=70) for size in (6, 4))
+    torch.testing.assert_close(ours, whole)
+
+
 def plain_logits(trainer: Trainer, tokens_T: torch.Tensor) -> torch.Tensor:
     """One row, attention written out with a triangular mask."""
 

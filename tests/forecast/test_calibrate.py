@@ -40,6 +40,25 @@ def test_what_no_item_explains_is_carried_over() -> None:
     assert calibration.num_free == 6  # three factors and these three
 
 
+def test_waiting_inside_a_phase_is_carried_and_not_multiplied() -> None:
+    # a pause of 0.5 s in every hand-over of 20 ms; decode has the smallest factor of the large phases, 1.0
+    trainer = RoleProfile(
+        role=Role.TRAINER,
+        wall_s=2.18,
+        phases=(busy(Role.TRAINER, "train", 1.0), busy(Role.TRAINER, "weight_sync", 0.52)),
+    )
+    measured = profile().model_copy(update={"roles": (profile().roles[0], trainer, profile().roles[2])})
+    calibration = fitted(measured, plan(prefill(), decode(), train(), handover()))
+    assert calibration.factor((Role.TRAINER, "weight_sync")) == pytest.approx(1.25)
+    assert calibration.carried_s[Role.TRAINER, "weight_sync"] == pytest.approx(0.52 - 1.25 * 0.02)
+
+
+def test_a_machine_that_is_slow_all_over_is_a_factor_and_no_waiting() -> None:
+    slow, plain = fitted(profile(scale=3.0)), fitted(profile())
+    assert slow.factor((Role.TRAINER, "train")) == pytest.approx(3 * plain.factor((Role.TRAINER, "train")))
+    assert (Role.TRAINER, "train") not in slow.carried_s
+
+
 def test_children_that_were_not_measured_share_their_parents_factor() -> None:
     calibration = fitted(with_rollout_phases(("rollout", 0.6)))
     assert calibration.factor((Role.ROLLOUT, "rollout/prefill")) == pytest.approx(0.6 / 0.54)

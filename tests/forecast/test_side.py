@@ -2,6 +2,8 @@ import pytest
 from forecast_cases import BASELINE, CURVES, decode, plan
 
 from steptune.core.phase import Role
+from steptune.core.profile import CostCurve
+from steptune.core.work import OneThread
 from steptune.forecast.curve import CostBook
 from steptune.forecast.side import side_costs
 
@@ -29,3 +31,22 @@ def test_a_quota_lengthens_every_repetition() -> None:
         side_costs(plan(item), book).seconds[Role.ROLLOUT, "rollout/decode"] for item in (decode(count=10), half)
     )
     assert half_s == pytest.approx(2 * whole_s)
+
+
+def quoted_seconds(cores: float, *, curves: tuple[CostCurve, ...] = CURVES) -> float:
+    """Ten iterations of 101 rows on two threads that a quota gives ``cores``."""
+    one = OneThread(when={"rollout_threads": 1}, cores=cores)
+    item = decode(count=10).model_copy(update={"slowdown": 2 / cores, "one_thread": one})
+    return side_costs(plan(item), CostBook(curves=curves)).seconds[Role.ROLLOUT, "rollout/decode"]
+
+
+def test_threads_that_wait_for_each_other_lose_less_to_a_quota_than_their_cores() -> None:
+    # two threads take 11 ms, one 12.2: the work is 1.08 x 12.2 = 13.2 ms of one core, which 1.5 cores do in 8.8
+    assert quoted_seconds(1.5) == pytest.approx(0.11)
+    # 1.1 cores: 12.0 ms an iteration, and not the 20 ms of two threads that never wait
+    assert quoted_seconds(1.1) == pytest.approx(10 * 1.08 * 0.0122 / 1.1)
+
+
+def test_without_a_price_of_one_thread_the_bound_is_what_there_is() -> None:
+    two = tuple(curve for curve in CURVES if curve.when.get("rollout_threads") != 1)
+    assert quoted_seconds(1.5, curves=two) == pytest.approx(0.11 * 2 / 1.5)

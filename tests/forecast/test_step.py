@@ -24,6 +24,13 @@ def test_who_stops_whom() -> None:
     ]
 
 
+def test_reading_new_weights_stops_nobody_but_the_rollout() -> None:
+    assert side_of((Role.ROLLOUT, "weight_sync")) is Side.ROLLOUT
+    # 0.5 + 0.06 of the rollout beside 1.0: 1.0 + 0.08 x 0.56, and nothing serial
+    step = lay_out("one_step_off", {ROLLOUT: 0.5, (Role.ROLLOUT, "weight_sync"): 0.06, TRAIN: 1.0})
+    assert step.step_s == pytest.approx(1.0 + 0.08 * 0.56)
+
+
 @given(times)
 def test_a_synchronous_step_is_the_sum_of_its_phases(alone_s: dict) -> None:
     step = lay_out("sync", alone_s)

@@ -14,6 +14,18 @@ from steptune.core.phase import Role
 from steptune.core.records import Record
 
 
+class OneThread(Record):
+    """What one thread would take, where a quota gives two threads fewer cores than two.
+
+    Example: 1.5 cores: ``OneThread(when={"train_threads": 1, "train_dtype": "fp32"}, cores=1.5)``.
+    """
+
+    when: dict[str, KnobValue]
+    """Settings of the curve."""
+    cores: Annotated[float, Field(gt=0)]
+    """Cores that the quota gives: all work together cannot be done faster than one thread's seconds over them."""
+
+
 class WorkItem(Record):
     """``count`` repetitions of one primitive at one size.
 
@@ -35,6 +47,8 @@ class WorkItem(Record):
     """Repetitions per step (a mean over the steps planned, so it may be fractional)."""
     slowdown: Annotated[float, Field(ge=1)] = 1.0
     """Seconds under this plan / seconds the curve gives: threads over cores where a quota gives fewer cores."""
+    one_thread: OneThread | None = None
+    """Makes `slowdown` an upper bound: threads that wait for each other use less than their cores."""
 
 
 class PlannedWork(Record):

@@ -110,7 +110,8 @@ class Gradients:
         """
         joined = join_rows(batch, self.pad_id)
         out_BT = torch.zeros(batch.completion_BT.shape, device=self.device)
-        plan = self._plan(batch, token_budget=batch_tokens, num_updates=1, num_ranks=num_ranks)
+        # one pass cuts nothing, so its rows need not be whole groups: a hand-over's probe has a few of any
+        plan = self._plan(batch, token_budget=batch_tokens, num_updates=1, num_ranks=num_ranks, group_size=1)
         for micro in plan.micro_batches:
             inputs = self._inputs(joined, micro)
             out_BT.view(-1)[inputs.flat_C] = self._forward(model or self.model, inputs)
@@ -124,6 +125,7 @@ class Gradients:
             token_budget=knobs.micro_batch_tokens,
             num_updates=self.algorithm.num_updates,
             num_ranks=knobs.train_ranks,
+            group_size=self.algorithm.group_size,
         )
         return LaidOut(prepared=prepared, joined=join_rows(rollout, self.pad_id), plan=plan)
 
@@ -145,7 +147,9 @@ class Gradients:
             cur_BT.view(-1)[inputs.flat_C] = cur_C.detach()
         return Share(loss=float(total), num_tokens=num_tokens, tokens_of_update=tokens.num_tokens)
 
-    def _plan(self, batch: RolloutBatch, *, token_budget: int, num_updates: int, num_ranks: int) -> TrainPlan:
+    def _plan(
+        self, batch: RolloutBatch, *, token_budget: int, num_updates: int, num_ranks: int, group_size: int
+    ) -> TrainPlan:
         self.num_plans_built += 1
         assert self.knobs.layout != "shared_prefix" or groups_share_prompts(batch.prompts), "a group has two prompts"
         return plan_batch(
@@ -155,7 +159,7 @@ class Gradients:
             token_budget=token_budget,
             max_completion_len=self.algorithm.max_completion_len,
             num_updates=num_updates,
-            group_size=self.algorithm.group_size,
+            group_size=group_size,
             group_B=batch.prompts.group_B.tolist(),
             rank=self.rank,
             num_ranks=num_ranks,

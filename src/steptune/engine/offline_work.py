@@ -15,7 +15,7 @@ from steptune.engine.knob_checks import asks_for_ranks
 from steptune.engine.knobs import DType, EngineKnobs, rollout_formats
 from steptune.engine.orders import FindOrder, OfflineOrder, ProbeOrder, ReplayOrder, StartOrder
 from steptune.engine.parity import param_distance, replay
-from steptune.engine.probe import probe_trainer
+from steptune.engine.probe import PROBE_BUDGET_S, probe_trainer
 from steptune.engine.probe_ranks import probe_ranks
 from steptune.engine.probe_rollout import probe_handover, probe_rollout
 from steptune.engine.sft import load_or_train
@@ -61,7 +61,7 @@ def probe(order: ProbeOrder) -> list[CostCurve]:
     ranked = probe_ranks(order.job, folder, trained[1]) if asks_for_ranks(order.job) else []
     return [
         *probe_rollout(order.job, *_options(pin, "rollout", threads, rollout_formats(order.job))),
-        *probe_trainer(order.job, *trained),
+        *probe_trainer(order.job, *trained, budget_s=order.trainer_budget_s or PROBE_BUDGET_S),
         *probe_handover(order.job),
         *ranked,
     ]

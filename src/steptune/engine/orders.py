@@ -35,6 +35,8 @@ class ProbeOrder(Record):
     order: Literal["probe"] = "probe"
     job: JobSpec
     out_path: str
+    trainer_budget_s: Annotated[float, Field(gt=0)] | None = None
+    """Wall seconds of the trainer's curves beyond what is always measured; None is `engine.probe.PROBE_BUDGET_S`."""
 
 
 class ReplayOrder(Record):

@@ -7,7 +7,8 @@
                             factor 1.2    factor 1.1          carried   factor 1.4   carried over unchanged
 
 A factor says how much longer the real loop takes than its isolated primitives (Python, cache misses,
-allocation). It is assumed to stay the same when settings change; the residuals learn where it does not.
+allocation). It is assumed to stay the same when settings change; the residuals learn where it does not. A factor has
+a largest believable value: beyond it somebody waits, and waiting does not shrink with the work.
 """
 
 import math
@@ -25,6 +26,15 @@ from steptune.forecast.step import lay_out, undisturbed
 FULL_TRUST_FRAC = 0.02
 """Part of the step from which a phase's own factor is believed entirely; smaller phases are mostly clock
 noise and are shrunk linearly towards their role's factor. Prior, to be replaced by bench."""
+
+MAX_SPREAD = 1.25
+"""A phase's factor over the smallest of the large phases' (`LARGE_FRAC`), beyond which its seconds are no longer its
+primitives' own: something waits there (a slow rank, a pause in the hand-over), and the rest is carried over unchanged.
+In six undisturbed sessions of examples/math-dense.toml decode's and training's factors were 1.01 to 1.14 times apart
+(two cores, 2026-11-30); a pause of 50 ms beside a hand-over of 0.7 ms is a factor of 70."""
+
+LARGE_FRAC = 0.1
+"""Part of the model's step from which a phase tells how much longer the real loop takes. Prior."""
 
 NEGLIGIBLE_FRAC = 1e-9
 """Part of a time below which a difference is floating-point rounding, not time."""
@@ -80,7 +90,7 @@ def calibrate(profile: Profile, planned: PlannedWork, costs: SideCosts) -> Calib
     top_s = {key: s for key, s in busy_s.items() if not is_child(key[1])}
     alone_s = undisturbed(planned.schedule, top_s)
     busy_s = {key: s * _quiet(key, alone_s, top_s) for key, s in busy_s.items()}
-    groups = _groups(costs.seconds, busy_s)
+    groups = _capped(_groups(costs.seconds, busy_s))
     by_role = {role: _ratio([g for g in groups if g.role is role]) for role in {g.role for g in groups}}
     by_role = {role: factor for role, factor in by_role.items() if factor > 0}
     overall = _ratio(groups)
@@ -136,6 +146,16 @@ def _groups(model_s: Mapping[Key, float], busy_s: Mapping[Key, float]) -> list[_
             total = math.fsum(model_s[role, name] for name in together)
             groups.append(_Group(role=role, names=together, model_s=total, measured_s=measured))
     return groups
+
+
+def _capped(groups: list[_Group]) -> list[_Group]:
+    """Return the groups without the seconds that cannot be their primitives'; `_carried` finds them again."""
+    model_s = math.fsum(g.model_s for g in groups)
+    large = [g for g in groups if g.measured_s > 0 and g.model_s >= LARGE_FRAC * model_s > 0]
+    if not large:
+        return groups
+    most = MAX_SPREAD * min(g.measured_s / g.model_s for g in large)
+    return [replace(g, measured_s=min(g.measured_s, most * g.model_s)) if g.model_s > 0 else g for g in groups]
 
 
 def _ratio(groups: list[_Group]) -> float:

@@ -3,10 +3,12 @@
 On the log scale, variances add::
 
     noise of the measurement it will be scored by
-  + ( posterior variance of the moves' residuals          grows with the moves, shrinks with trials
+  + ( posterior variance of the moves' residuals x size   grows with the moves, shrinks with trials
     + (EXTRAPOLATION_SD x part priced beyond the curves)²
     + (CONTENTION_SD x change of the overlapped part)²  ) x part that trials have not yet settled
 
+*size*: part of the step that changes (`UNMOVED_FRAC` of the variance is there whatever it is), over the square root of
+the number of moves, for most of a long list come along and change nothing (a correction, a lag, threads under a quota).
 What baseline and candidate share (the same extrapolation, the same overlap) cancels in a ratio and is left out.
 """
 
@@ -25,6 +27,10 @@ EXTRAPOLATION_SD = 0.2
 """Log error of a step priced wholly at twice the largest measured size. Prior, to be replaced by bench."""
 
 
+UNMOVED_FRAC = 0.25
+"""Part of a move's variance that stays when the model sees hardly any second move. Prior."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RatioInterval:
     """``RatioInterval(low=0.66, mid=0.70, high=0.74)``: candidate / baseline step time, 80 %."""
@@ -40,10 +46,19 @@ def ratio_interval(
     """Correct a raw ratio by the residuals and put the interval around it. ``noise`` is a log standard deviation."""
     mid = raw_ratio * math.exp(residuals.log_correction(change))
     prior_var = residuals.prior_var * len(change.moves)
-    moves_var = residuals.variance(change)
-    unsettled = moves_var / prior_var if prior_var > 0 else 1.0
+    known_var = residuals.variance(change)
+    unsettled = known_var / prior_var if prior_var > 0 else 1.0
+    moves_var = known_var * _size(change, step, baseline)
     extrapolated = EXTRAPOLATION_SD * abs(step.stretched_frac - baseline.stretched_frac)
     contended = CONTENTION_SD * abs(step.overlapped_frac - baseline.overlapped_frac)
     variance = noise**2 + moves_var + unsettled * (extrapolated**2 + contended**2)
     spread = math.exp(Z_80 * math.sqrt(variance))
     return RatioInterval(low=mid / spread, mid=mid, high=mid * spread)
+
+
+def _size(change: Change, step: ModelStep, baseline: ModelStep) -> float:
+    """Return what a move's variance is multiplied with: 1 for a single move that changes every second of the step."""
+    ours, theirs = step.time.seconds, baseline.time.seconds
+    moved_s = math.fsum(abs(ours.get(key, 0.0) - theirs.get(key, 0.0)) for key in {*ours, *theirs})
+    moved = min(1.0, moved_s / max(step.time.step_s, baseline.time.step_s))
+    return (UNMOVED_FRAC + (1 - UNMOVED_FRAC) * moved) / math.sqrt(max(1, len(change.moves)))

@@ -22,8 +22,10 @@ from steptune.core.event import LearntFrom
 from steptune.core.knob import KnobValue
 from steptune.core.profile import NoiseFloor
 
-PRIOR_MOVE_SD = 0.06
-"""Standard deviation of the model's log error per moved knob before any trial. Prior, to be replaced by bench."""
+PRIOR_MOVE_SD = 0.07
+"""Standard deviation of the model's log error of a single move that changes the whole step, before any trial. Prior:
+four such moves have one of 10 %, a median error of 7 %; first forecasts of three sessions of examples/math-dense.toml
+were off by 5 to 12 % in the median (docs/LAB.md, 2026-11-30)."""
 
 PRIOR_TRIALS = 4.0
 """Trials' worth of belief in PRIOR_MOVE_SD against the errors seen. Prior, to be replaced by bench."""

@@ -3,8 +3,11 @@
 from dataclasses import dataclass
 
 from steptune.core.phase import Role
-from steptune.core.work import PlannedWork
-from steptune.forecast.curve import CostBook
+from steptune.core.work import PlannedWork, WorkItem
+from steptune.forecast.curve import CostBook, ForecastError
+
+THREAD_OVERHEAD = 1.08
+"""CPU seconds of two threads / of one, on the same work: what cutting an operator in two costs. Prior."""
 
 Key = tuple[Role, str]
 """A role and a phase, the phase as the plan or the profile names it (``parent`` or ``parent/child``)."""
@@ -31,8 +34,24 @@ def side_costs(planned: PlannedWork, book: CostBook) -> SideCosts:
     for item in planned.items:
         price = book.price(item)
         key = (item.role, item.phase)
-        item_s = item.count * price.seconds * item.slowdown
+        item_s = item.count * _seconds(item, price.seconds, book)
         seconds[key] = seconds.get(key, 0.0) + item_s
         if price.reach > 0:
             stretched_s[key] = stretched_s.get(key, 0.0) + item_s * price.reach
     return SideCosts(seconds=seconds, stretched_s=stretched_s)
+
+
+def _seconds(item: WorkItem, alone_s: float, book: CostBook) -> float:
+    """Return one repetition's seconds, under a quota if there is one.
+
+    Threads that wait for each other use less than their cores: what a quota takes from two of them is what their work
+    needs beyond it, between nothing and `slowdown`.
+    """
+    slowest_s = alone_s * item.slowdown
+    if item.one_thread is None:
+        return slowest_s
+    try:
+        one_s = book.price(item.model_copy(update={"when": item.one_thread.when})).seconds
+    except ForecastError:
+        return slowest_s  # nobody measured one thread: the bound is what there is
+    return min(slowest_s, max(alone_s, THREAD_OVERHEAD * one_s / item.one_thread.cores))

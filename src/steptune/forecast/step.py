@@ -64,6 +64,8 @@ class StepTime:
 def side_of(key: Key) -> Side:
     """Return the side that waits for nobody but itself during this phase. Environments belong to the rollout."""
     role, phase = key
+    if role is Role.ROLLOUT and parent_phase(phase) is Phase.WEIGHT_SYNC:
+        return Side.ROLLOUT  # it reads and checks new weights while the trainer already trains
     if role is Role.CONTROLLER or parent_phase(phase) in SERIAL_PHASES:
         return Side.SERIAL
     return Side.TRAINER if role is Role.TRAINER else Side.ROLLOUT

@@ -24,7 +24,6 @@ def board_text(board: Board) -> str:
             f"jobs with a scored pair: {_counts(board.num_groups)}",
             f"ordered pairs left out: {_counts(board.num_pairs_left_out)}",
             "errors are |ln(forecast / measured)| as a percentage, jobs weighted equally",
-            "in brackets: 80 % intervals, over jobs for errors and over cases for shares",
             *(line for note in board.notes for line in wrap(note, TEXT_WIDTH)),
             "",
             *_table(
@@ -83,7 +82,7 @@ def _error_table(lines: Sequence[ErrorLine]) -> list[str]:
             line.statistic,
             line.side,
             line.arm,
-            _spread(line.median_frac, line.median_bounds_frac),
+            _percent(line.median_frac),
             _percent(line.p90_frac),
             f"{line.num_answered} of {line.num_asked}",
             str(line.num_groups),
@@ -116,7 +115,7 @@ def _choice_table(lines: Sequence[ChoiceLine]) -> list[str]:
         [
             line.arm,
             line.side,
-            _spread(line.regret_frac, line.regret_bounds_frac),
+            _percent(line.regret_frac),
             _percent(line.random_regret_frac),
             NOTHING if line.mean_rank is None else f"{line.mean_rank:.2f}",
             _percent(line.order_right_frac),
@@ -134,7 +133,7 @@ def _sign_table(lines: Sequence[SignLine]) -> list[str]:
         [
             line.arm,
             line.side,
-            _spread(line.balanced_frac, line.balanced_bounds_frac),
+            _percent(line.balanced_frac),
             _percent(line.plain_frac),
             str(line.num_faster),
             str(line.num_others),
@@ -146,20 +145,12 @@ def _sign_table(lines: Sequence[SignLine]) -> list[str]:
 
 
 def _memory_table(scores: Sequence[MemoryScore]) -> list[str]:
-    head = [
-        "does it fit?",
-        "caught",
-        "refused wrongly",
-        "too close",
-        "cannot say",
-        "ran out",
-        "fitted",
-    ]
+    head = ["does it fit?", "caught", "refused wrongly", "too close", "cannot say", "ran out", "fitted"]
     rows = [
         [
             score.name,
-            _spread(score.oom_caught_frac, score.oom_caught_bounds),
-            _spread(score.fit_refused_frac, score.fit_refused_bounds),
+            _percent(score.oom_caught_frac),
+            _percent(score.fit_refused_frac),
             _percent(score.too_close_frac),
             _percent(score.unknown_frac),
             str(score.num_oom),
@@ -194,11 +185,6 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
-
-
-def _spread(value: float | None, bounds: tuple[float, float] | None) -> str:
-    """Return a figure with its 80 % interval, both in per cent."""
-    return _percent(value) if bounds is None else f"{_percent(value)} ({100 * bounds[0]:.0f}-{100 * bounds[1]:.0f})"
 
 
 def _percent(frac: float | None) -> str:

@@ -16,7 +16,7 @@ from steptune.adapters.embedded.conflicts import conflicts
 from steptune.adapters.embedded.knobs import knob_specs
 from steptune.adapters.embedded.orphans import run_mark, stop_marked
 from steptune.adapters.embedded.render import render_job
-from steptune.adapters.embedded.session import START_TIMEOUT_S, EngineSession, session_environment, stall_s_of
+from steptune.adapters.embedded.session import SERVE, START_TIMEOUT_S, EngineSession, session_environment, stall_s_of
 from steptune.adapters.embedded.shape import shape_of_model
 from steptune.adapters.embedded.work import WorkCounter
 from steptune.core.errors import JobError, StepTuneError, TrialError, explain, named_error
@@ -64,6 +64,10 @@ class EmbeddedFramework:
     """Where SFT starts are kept, by content."""
     say: Callable[[str], None] = _ignore
     """Shown lines of long offline work (SFT)."""
+    trainer_budget_s: float | None = None
+    """Wall seconds of the probe's trainer curves; None is the engine's own choice."""
+    module: str = SERVE
+    """What a run is: a bench may put something before it that slows it down."""
     name: str = "embedded"
     _counter: WorkCounter | None = None
     _starts: dict[str, str] = field(default_factory=dict[str, str])
@@ -109,7 +113,7 @@ class EmbeddedFramework:
 
     def probe_costs(self, job: JobSpec, out_dir: Path) -> tuple[CostCurve, ...]:
         """Measure primitives in a process of their own."""
-        order = ProbeOrder(job=job, out_path=str(out_dir / "costs.json"))
+        order = ProbeOrder(job=job, out_path=str(out_dir / "costs.json"), trainer_budget_s=self.trainer_budget_s)
         self._offline(order, out_dir)
         return COSTS.validate_json((out_dir / "costs.json").read_bytes())
 
@@ -131,7 +135,7 @@ class EmbeddedFramework:
         )
         start_s = START_TIMEOUT_S if knobs.rollout_engine == "embedded" else START_TIMEOUT_S + VLLM_START_TIMEOUT_S
         stall_s = stall_s_of(parameters(shape_of_model(job.model)).total)
-        return EngineSession(run.model_dump_json(), out_dir, run_mark(out_dir), start_s, stall_s)
+        return EngineSession(run.model_dump_json(), out_dir, run_mark(out_dir), start_s, stall_s, self.module)
 
     def replay_updates(self, job: JobSpec, parity: Sequence[ParityInput], out_dir: Path) -> list[ParityOutput]:
         """Replay recorded batches through every input's trainer, all in float32."""

@@ -31,6 +31,9 @@ nobody knows yet how long a step is."""
 EXIT_S = 5.0
 """Seconds a run gets to leave by itself before it is killed by id."""
 
+SERVE = "steptune.engine.serve"
+"""The module that is a run."""
+
 RUN_MARK = "STEPTUNE_RUN_MARK"
 """Environment variable that marks every process of a session, so that a resumed one can find orphans."""
 
@@ -49,11 +52,12 @@ class EngineSession:
         mark: str,
         start_timeout_s: float = START_TIMEOUT_S,
         min_stall_s: float = MIN_STALL_S,
+        module: str = SERVE,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         run_file = folder / "run.json"
         run_file.write_text(run_json, encoding="utf-8")
-        command = [sys.executable, "-m", "steptune.engine.serve", str(run_file), str(folder)]
+        command = [sys.executable, "-m", module, str(run_file), str(folder)]
         (folder / "command.txt").write_text(" ".join(command) + "\n", encoding="utf-8")
         self.log = (folder / "stderr.txt").open("a", encoding="utf-8")
         self.process = subprocess.Popen(

@@ -5,20 +5,23 @@ remembered; a space of 100,000 configurations needs a few hundred counts.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import final
 
+from steptune.adapters.embedded.carry_plan import carried_counts
 from steptune.adapters.embedded.decode_plan import running_rows, stream_counts
 from steptune.adapters.embedded.memory import memory_bytes
 from steptune.core.job import JobSpec
 from steptune.core.knob import KnobValue
 from steptune.core.phase import Role
 from steptune.core.profile import SampledLengths
-from steptune.core.work import PlannedWork, WorkItem
+from steptune.core.work import OneThread, PlannedWork, WorkItem
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.plan import TrainPlan, plan_batch
 from steptune.engine.quota.split import Split, split_of
+from steptune.engine.stream.carry import carry_bound
+from steptune.engine.stream.conflicts import is_stream
 
 MAX_STEPS_COUNTED = 8
 """Steps of the reference lengths that are counted; 8 steps of 256 rows fix a mean length to about 1 %."""
@@ -56,11 +59,10 @@ class WorkCounter:
         rollout, train = self._rollout_side(knobs), self._train_side(knobs)
         overlaps = knobs.schedule != "sync"
         split = split_of(self.job.devices.num_cores, knobs)
-        items = (*rollout, *train.items, *handover_items(knobs))
+        items = (*rollout, *train.items, *handover_items(self.job, knobs))
         return PlannedWork(
             items=items if split is None else slowed(items, knobs, split),
-            # a stream takes the longer side's time too, and waits no longer than one step ahead does; that a partial
-            # rollout leaves its tail to the next step is not priced: no gain claimed
+            # a stream takes the longer side's time too, and waits no longer than one step ahead does
             schedule="one_step_off" if overlaps else "sync",
             lag=_lag(self.job, knobs),
             trainer_cores=float(knobs.train_ranks * knobs.train_threads) if split is None else split.trainer,
@@ -77,11 +79,14 @@ class WorkCounter:
             knobs.compact_finished,
             knobs.rollout_dtype,
             knobs.rollout_threads,
-            *((knobs.max_lag, knobs.inflight_update) if knobs.schedule == "async" else ()),
+            *(
+                (knobs.schedule, knobs.max_lag, knobs.inflight_update, knobs.partial_rollout)
+                if is_stream(knobs)
+                else ()
+            ),
         )
         if key not in self._rollout:
-            count = stream_items if knobs.schedule == "async" else rollout_items
-            self._rollout[key] = count(self.job, knobs, _steps(self.lengths))
+            self._rollout[key] = _rollout_count(knobs)(self.job, knobs, _steps(self.lengths))
         return self._rollout[key]
 
     def _train_side(self, knobs: EngineKnobs) -> TrainSide:
@@ -120,6 +125,14 @@ def _lag(job: JobSpec, knobs: EngineKnobs) -> int:
 Step = tuple[Sequence[int], Sequence[int]]
 """Prompt and completion lengths of one step's rows."""
 
+Count = Callable[[JobSpec, EngineKnobs, Sequence[Step]], tuple[WorkItem, ...]]
+
+
+def _rollout_count(knobs: EngineKnobs) -> Count:
+    if knobs.partial_rollout is not None:
+        return carried_items
+    return stream_items if knobs.schedule == "async" else rollout_items
+
 
 def rollout_items(job: JobSpec, knobs: EngineKnobs, steps: Sequence[Step]) -> tuple[WorkItem, ...]:
     """Return decode and prefill work per step, averaged over ``steps``."""
@@ -146,7 +159,7 @@ def stream_items(job: JobSpec, knobs: EngineKnobs, steps: Sequence[Step]) -> tup
     assert knobs.max_lag is not None, "an asynchronous run has a bound (`conflicts`)"
     decode: Counter[int] = Counter()
     prefill: Counter[int] = Counter()
-    span = len(steps) if knobs.inflight_update else 1 + knobs.max_lag // job.algorithm.num_updates
+    span = len(steps) if knobs.inflight_update else steps_ahead(job, knobs)
     for first in range(0, len(steps), span):
         chunk = steps[first : first + span]
         counts = stream_counts(
@@ -159,6 +172,27 @@ def stream_items(job: JobSpec, knobs: EngineKnobs, steps: Sequence[Step]) -> tup
         decode.update(counts.decode)
         prefill.update(counts.prefill)
     return _priced_rollout(knobs, decode, prefill, len(steps))
+
+
+def steps_ahead(job: JobSpec, knobs: EngineKnobs) -> int:
+    """Return how many steps' groups a stream may have begun: it runs empty, and takes new weights, once in as many."""
+    return 1 + (knobs.max_lag or 0) // job.algorithm.num_updates
+
+
+def carried_items(job: JobSpec, knobs: EngineKnobs, steps: Sequence[Step]) -> tuple[WorkItem, ...]:
+    """Return decode and prefill work of a run whose unfinished rows go on in the next step, per step."""
+    bound, size = carry_bound(job, knobs), job.algorithm.group_size
+    num_rows = bound.capacity * size
+    counts = carried_counts(
+        [[length for prompt_B, _ in steps for length in prompt_B], [n for _, lengths_B in steps for n in lengths_B]],
+        group_size=size,
+        per_step=bound.groups_per_step,
+        capacity=bound.capacity,
+        max_lag_steps=bound.max_lag // bound.updates_per_step,
+        num_slots=min(knobs.rollout_concurrency or num_rows, num_rows),
+        share_prefill=knobs.share_prefill,
+    )
+    return _priced_rollout(knobs, counts.decode, counts.prefill, len(steps))
 
 
 def _priced_rollout(
@@ -217,7 +251,7 @@ def _train_settings(knobs: EngineKnobs) -> dict[str, KnobValue]:
     }
 
 
-def handover_items(knobs: EngineKnobs) -> tuple[WorkItem, ...]:
+def handover_items(job: JobSpec, knobs: EngineKnobs) -> tuple[WorkItem, ...]:
     """Return the hand-over of one weight version.
 
     Between processes the rollout reads the weights and answers the mismatch probe while the trainer already
@@ -228,7 +262,8 @@ def handover_items(knobs: EngineKnobs) -> tuple[WorkItem, ...]:
     given = WorkItem(role=Role.TRAINER, phase="weight_sync", curve="handover", when=when, x=1, count=1)
     if knobs.schedule == "sync":
         return (given,)
-    taken = WorkItem(role=Role.ROLLOUT, phase="rollout/load", curve="load", when=when, x=1, count=1)
+    num_steps = 1 if knobs.schedule != "async" or knobs.inflight_update else steps_ahead(job, knobs)
+    taken = WorkItem(role=Role.ROLLOUT, phase="weight_sync", curve="load", when=when, x=1, count=1 / num_steps)
     return (given, taken)
 
 
@@ -236,13 +271,19 @@ def slowed(items: Sequence[WorkItem], knobs: EngineKnobs, split: Split) -> tuple
     """Return the items at the price a CPU quota makes of them: threads over the cores they are given.
 
     One thread that always works takes 1/share times as long. Of two, one waits now and then, and what it does not
-    use the other may: there the factor is an upper bound (bench/splits.py shows by how much).
+    use the other may: there the factor is an upper bound, and the price of one thread says how far below it.
     """
-    slowdown = {
-        Role.ROLLOUT: knobs.rollout_threads / split.rollout,
-        Role.TRAINER: knobs.train_threads / split.trainer,
-    }
-    return tuple(item.model_copy(update={"slowdown": slowdown[item.role]}) for item in items)
+    return tuple(
+        _slowed(item, "rollout_threads", knobs.rollout_threads, split.rollout)
+        if item.role is Role.ROLLOUT
+        else _slowed(item, "train_threads", knobs.train_threads, split.trainer)
+        for item in items
+    )
+
+
+def _slowed(item: WorkItem, knob: str, threads: int, cores: float) -> WorkItem:
+    one = OneThread(when={**item.when, knob: 1}, cores=cores) if threads > 1 and knob in item.when else None
+    return item.model_copy(update={"slowdown": threads / cores, "one_thread": one})
 
 
 def _pass_counts(job: JobSpec, knobs: EngineKnobs, steps: Sequence[Step], budget: int | None) -> Counter[int]:
