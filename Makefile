@@ -22,6 +22,7 @@ check: $(STAMP)
 	$(BIN)/ruff format --check src tests tools bench
 	$(BIN)/ruff check src tests tools bench
 	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/pyright -p bench --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_sizes.py src tests tools bench
 	$(BIN)/python tools/check_test_names.py tests bench

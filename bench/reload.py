@@ -181,7 +181,7 @@ def whole_step_rows(num_layers: int, num_rows: int, num_turns: int) -> list[dict
         seconds = turns({arm: step_call(trainers[arm], num_rows, norms[arm]) for arm in STEP_ARMS}, num_turns)
         if any(norms[arm] != norms["keep"] for arm in STEP_ARMS):
             sys.exit(f"gradient norms differ: {norms}")
-        decided = {arm: t.offload.decision for arm, t in trainers.items() if t.offload is not None}
+        decided = {arm: t.gradients.offload.decision for arm, t in trainers.items() if t.gradients.offload is not None}
         peaks = {arm: peak_mb(arm, folder, num_layers, num_rows) for arm in STEP_ARMS}
     input_mb = num_rows * (STEP_PROMPT + STEP_COMPLETION) * STEP_MODEL.d_model * 4 / 1e6
     rows = list[dict[str, object]]()

@@ -128,7 +128,8 @@ def _stepped(device: torch.device) -> list[Tensor]:
     leaves = [leaf.detach() for leaf in _rule_inputs(device)]
     state, outs = torch.zeros(3, 4, 32, 32, device=device), list[Tensor]()
     for i in range(leaves[0].shape[1]):
-        out, state = step(*(leaf[:, i] for leaf in leaves), state)
+        q_RHE, k_RHE, v_RHV, log_decay_RH, beta_RH = (leaf[:, i] for leaf in leaves)
+        out, state = step(q_RHE, k_RHE, v_RHV, log_decay_RH, beta_RH, state)
         outs.append(out)
     return [torch.stack(outs, dim=1), state]
 
@@ -137,8 +138,8 @@ def _head(device: torch.device, tile_tokens: int | None, *, is_bf16: bool) -> li
     generator = torch.Generator().manual_seed(0)
     hidden_CD, weight_VD = (torch.randn(n, 64, generator=generator) / 4 for n in (50, 512))
     target_C = torch.randint(512, (50,), generator=generator).to(device)
-    leaves = moved((hidden_CD, weight_VD), device)
+    leaves = hidden, weight = moved((hidden_CD, weight_VD), device)
     with torch.autocast(device.type, dtype=torch.bfloat16, enabled=is_bf16):
-        logprob_C = token_logprobs(*leaves, target_C, temperature=0.7, tile_tokens=tile_tokens)
+        logprob_C = token_logprobs(hidden, weight, target_C, temperature=0.7, tile_tokens=tile_tokens)
     logprob_C.backward(torch.linspace(-1, 1, 50, device=device))
     return [logprob_C, *(leaf.grad for leaf in leaves if leaf.grad is not None)]

@@ -75,7 +75,8 @@ class Campaign:
         return self._made[engine]
 
     def _bodies(self, kind: type[Any], job: Job, number: int | None = None) -> list[Any]:
-        found = [body for body in self.journal.events if isinstance(body, kind) and body.job == job.name]
+        events: list[Any] = list(self.journal.events)
+        found = [body for body in events if isinstance(body, kind) and body.job == job.name]
         return found if number is None else [body for body in found if body.number == number]
 
     def _profile(self, job: Job, backend: Backend[Any]) -> Record | None:

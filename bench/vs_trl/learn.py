@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "src")]
@@ -85,7 +86,7 @@ def theirs(job: JobSpec, start: Path, seed: int, num_steps: int, folder: Path) -
     curve = [accuracy(model, job, folder)]
 
     class Watch(TrainerCallback):
-        def on_step_end(self, args: object, state: object, control: object, **_: object) -> None:
+        def on_step_end(self, args: object, state: Any, control: object, **_: object) -> None:
             if state.global_step % EVERY == 0:
                 curve.append(accuracy(model, job, folder))
 
@@ -102,7 +103,7 @@ def theirs(job: JobSpec, start: Path, seed: int, num_steps: int, folder: Path) -
     return curve
 
 
-def accuracy(model: object, job: JobSpec, folder: Path) -> float:
+def accuracy(model: Any, job: JobSpec, folder: Path) -> float:
     """Return TRL's model's held-out accuracy under our evaluation."""
     model.save_pretrained(folder / "now")
     spec, state = load_model(folder / "now")
