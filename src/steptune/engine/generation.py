@@ -15,16 +15,12 @@ Shape letters: n running rows, k admitted rows, U distinct prompts, B rows of th
 T completion token, V vocab.
 """
 
-import time
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import final
 
 import torch
 from torch import Tensor
 
-from steptune.core.phase import Role, SpanKind
 from steptune.engine.choose import Choose
 from steptune.engine.context import Context
 from steptune.engine.decode_weights import Head
@@ -37,6 +33,7 @@ from steptune.engine.outputs import Outputs
 from steptune.engine.prefix_store import PrefixStore, StoredPrefix
 from steptune.engine.routes import RouteTape, write_routes
 from steptune.engine.slots import GENERATED, POSITION, ROW
+from steptune.engine.spent import Spent
 from steptune.engine.types import PromptBatch, RolloutTrace
 from steptune.engine.waiting import Waiting
 
@@ -87,7 +84,7 @@ class Generation:
         recorder: Recorder | None,
     ) -> None:
         self._model, self._cache, self._plan, self._prompts = model, cache, plan, prompts
-        self._outputs, self._recorder = outputs, recorder
+        self._outputs = outputs
         self._decoder = Decoder(
             model,
             head,
@@ -99,13 +96,12 @@ class Generation:
             moe_dispatch=plan.moe_dispatch,
         )
         self._slots = self._decoder.slots
-        self._clock = time.perf_counter if recorder is None else recorder.clock
         self._head_len, self._head_B = prompts.tokens_BP.shape[1] - 1, prompts.lengths_B - 1
         self._entry_6B = _entry_table(prompts, limit_B, key_B)
         self._device = prompts.tokens_BP.device
         self._waiting = Waiting(prompts.group_B, plan.expected_B)
         self._reused_tokens = 0
-        self._seconds = {"prefill": 0.0, "decode": 0.0}
+        self._spent = Spent(recorder)
         self._shared: KVCache | None = None
         self._shared_routes: Tensor | None = None
         self._prompt_of_B = torch.zeros_like(limit_B)
@@ -114,20 +110,21 @@ class Generation:
         """Generate every row; return what it cost."""
         with torch.inference_mode():
             if (self._plan.share_prefill or self._plan.turns is not None) and self._head_len:
-                with self._booked("prefill"):
+                with self._spent.booked("prefill"):
                     self._prefill_shared()
             while self._waiting or self._slots.num_running:
-                with self._booked("prefill"):
+                with self._spent.booked("prefill"):
                     self._admit()
-                with self._booked("decode"):
+                with self._spent.booked("decode"):
                     self._decode_continuous() if self._plan.continuous else self._decode_wave()
+        prefill_s, decode_s = self._spent.take()
         return RolloutTrace(
             prefill_tokens=self._decoder.prefill_tokens,
             decode_iterations=len(self._decoder.running),
             reused_tokens=self._reused_tokens,
             running_I=tuple(self._decoder.running),
-            prefill_s=self._seconds["prefill"],
-            decode_s=self._seconds["decode"],
+            prefill_s=prefill_s,
+            decode_s=decode_s,
         )
 
     def _prefill_shared(self) -> None:
@@ -237,15 +234,6 @@ class Generation:
                 self._keep(done_n)
                 self._waiting.note(self._slots.line(ROW)[done_n], self._slots.line(GENERATED)[done_n])
                 self._decoder.retire(done_n)
-
-    @contextmanager
-    def _booked(self, name: str) -> Generator[None]:
-        start_s = self._clock()
-        yield
-        end_s = self._clock()
-        self._seconds[name] += end_s - start_s
-        if self._recorder is not None:
-            self._recorder.add(Role.ROLLOUT, f"rollout/{name}", SpanKind.BUSY, start_s, end_s)
 
 
 def _entry_table(prompts: PromptBatch, limit_B: Tensor, key_B: Tensor) -> Tensor:

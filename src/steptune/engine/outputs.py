@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from steptune.engine.choose import Chosen
+from steptune.engine.ends import is_end
+from steptune.engine.types import PromptBatch, RolloutBatch
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,3 +56,35 @@ class Outputs:
             entropy_BT=self.entropy_BT.to(device),
             routes_BLJk=None if self.routes_BLJk is None else self.routes_BLJk.to(device),
         )
+
+
+def completed(
+    prompts: PromptBatch,
+    outputs: Outputs,
+    lengths_B: Tensor,
+    version_BT: Tensor,
+    *,
+    pad_id: int,
+    eos_ids: tuple[int, ...],
+    is_forced: bool,
+) -> RolloutBatch:
+    """Return rows that have ended, cut to the longest; forced lengths count as finished.
+
+    ``version_BT`` int [B, T] (or [1, 1]: one for all) sampled each token. The log-probs are not looked at: see
+    `rollout_checks.check_logprobs`.
+    """
+    width = int(lengths_B.max())
+    mask_BT = torch.arange(width, device=lengths_B.device) < lengths_B[:, None]
+    completion_BT = outputs.token_BT[:, :width].masked_fill(~mask_BT, pad_id)
+    last_B, raw_BT = completion_BT.gather(1, lengths_B[:, None] - 1)[:, 0], outputs.raw_logprob_BT
+    return RolloutBatch(
+        prompts=prompts,
+        completion_BT=completion_BT,
+        lengths_B=lengths_B,
+        logprobs_BT=torch.where(mask_BT, outputs.logprob_BT[:, :width], 0.0),
+        raw_logprobs_BT=None if raw_BT is None else torch.where(mask_BT, raw_BT[:, :width], 0.0),
+        versions_BT=torch.where(mask_BT, version_BT[:, :width], -1).int(),
+        finished_B=torch.ones_like(last_B, dtype=torch.bool) if is_forced else is_end(last_B, eos_ids),
+        entropy=float(outputs.entropy_BT[:, :width][mask_BT].mean()),
+        routes_BLJk=outputs.routes_BLJk,
+    )

@@ -26,7 +26,7 @@ from steptune.engine.int8 import check_int8
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.kv_cache import KVCache
 from steptune.engine.model import Transformer
-from steptune.engine.outputs import Outputs
+from steptune.engine.outputs import Outputs, completed
 from steptune.engine.prefix_store import PrefixStore
 from steptune.engine.rollout_checks import (
     check_context,
@@ -39,7 +39,8 @@ from steptune.engine.rollout_checks import (
 from steptune.engine.routes import no_routes
 from steptune.engine.sampling import noise_keys
 from steptune.engine.slots import Slots
-from steptune.engine.stream.stream import Stream, StreamPlan
+from steptune.engine.stream.plan import StreamPlan
+from steptune.engine.stream.stream import Stream
 from steptune.engine.types import PromptBatch, RolloutBatch, RolloutTrace
 from steptune.engine.waiting import LengthHistory
 
@@ -191,7 +192,9 @@ class RolloutEngine:
         buffers = self._buffers(prompts, width, temperature, with_routes=False)
         outputs, _ = self._run(prompts, limit_B, torch.zeros_like(limit_B), choose, buffers, None, keeps_turns=False)
         mask_BT = torch.arange(width, device=lengths_B.device) < lengths_B[:, None]
-        return self._checked(outputs.logprob_BT, mask_BT)
+        logprobs_BT = torch.where(mask_BT, outputs.logprob_BT, 0.0)
+        self._check(logprobs_BT, int(lengths_B.sum()))
+        return logprobs_BT
 
     def _buffers(self, prompts: PromptBatch, width: int, temperature: float, *, with_routes: bool) -> Outputs:
         """Return what completions of up to ``width`` tokens are written to, on the model's device."""
@@ -254,34 +257,28 @@ class RolloutEngine:
 
     def _finish(self, prompts: PromptBatch, outputs: Outputs, limit_B: Tensor, *, is_forced: bool) -> RolloutBatch:
         is_eos_BT = is_end(outputs.token_BT, self._eos_ids)
-        ended_B = is_eos_BT.any(1)
-        end_B = torch.where(ended_B, is_eos_BT.int().argmax(1) + 1, limit_B)
-        lengths_B = torch.minimum(end_B, limit_B)
-        width = int(lengths_B.max())
-        mask_BT = torch.arange(width, device=limit_B.device) < lengths_B[:, None]
-        completion_BT = outputs.token_BT[:, :width].masked_fill(~mask_BT, self._pad_id)
-        last_B, raw_BT = completion_BT.gather(1, lengths_B[:, None] - 1)[:, 0], outputs.raw_logprob_BT
-        return RolloutBatch(
-            prompts=prompts,
-            completion_BT=completion_BT,
-            lengths_B=lengths_B,
-            logprobs_BT=self._checked(outputs.logprob_BT[:, :width], mask_BT),
-            raw_logprobs_BT=None if raw_BT is None else self._checked(raw_BT[:, :width], mask_BT),
-            versions_BT=torch.where(mask_BT, self.version, -1).int(),
-            finished_B=torch.ones_like(ended_B) if is_forced else is_end(last_B, self._eos_ids),
-            entropy=float(outputs.entropy_BT[:, :width][mask_BT].mean()),
-            routes_BLJk=outputs.routes_BLJk,
+        end_B = torch.where(is_eos_BT.any(1), is_eos_BT.int().argmax(1) + 1, limit_B)
+        made = completed(
+            prompts,
+            outputs,
+            torch.minimum(end_B, limit_B),
+            torch.tensor([[self.version]], device=limit_B.device),
+            pad_id=self._pad_id,
+            eos_ids=self._eos_ids,
+            is_forced=is_forced,
         )
+        for logprobs_BT in (made.logprobs_BT, made.raw_logprobs_BT):
+            if logprobs_BT is not None:
+                self._check(logprobs_BT, int(made.lengths_B.sum()))
+        return made
 
-    def _checked(self, logprob_BT: Tensor, mask_BT: Tensor) -> Tensor:
-        """Return the log-probs with zeroed padding; refuse NaN and infinity, and forget a cache full of them."""
-        logprob_BT = torch.where(mask_BT, logprob_BT, 0.0)
+    def _check(self, logprobs_BT: Tensor, num_tokens: int) -> None:
+        """Refuse NaN and infinity, and forget a cache full of them."""
         try:
-            check_logprobs(logprob_BT, num_tokens=int(mask_BT.sum()))
+            check_logprobs(logprobs_BT, num_tokens=num_tokens)
         except HealthError:
             self._cache = KVCache(self._model.spec, 0, 0, self._cache.data.dtype, self._device)
             raise
-        return logprob_BT
 
 
 def _counted(choose: Choose, recorder: Recorder) -> Choose:

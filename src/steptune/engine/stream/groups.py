@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from steptune.engine.ends import is_end
+from steptune.engine.outputs import Outputs, completed
 from steptune.engine.types import PromptBatch, RolloutBatch
 
 
@@ -62,19 +62,13 @@ class Done:
 
 def rollout_of(start: Start, said: Said, *, pad_id: int, eos_ids: tuple[int, ...], is_forced: bool) -> RolloutBatch:
     """Return a complete group's rollouts. Forced lengths count as finished."""
-    length_g = said.length_g
-    width = int(length_g.max())
-    mask_gT = torch.arange(width) < length_g[:, None]
-    completion_gT = said.completion_gT[:, :width].masked_fill(~mask_gT, pad_id)
-    last_g, raw_gT = completion_gT.gather(1, length_g[:, None] - 1)[:, 0], said.raw_logprob_gT
-    return RolloutBatch(
-        prompts=start.prompts,
-        completion_BT=completion_gT,
-        lengths_B=length_g,
-        logprobs_BT=torch.where(mask_gT, said.logprob_gT[:, :width], 0.0),
-        raw_logprobs_BT=None if raw_gT is None else torch.where(mask_gT, raw_gT[:, :width], 0.0),
-        versions_BT=torch.where(mask_gT, said.version_gT[:, :width], -1).int(),
-        finished_B=torch.ones_like(last_g, dtype=torch.bool) if is_forced else is_end(last_g, eos_ids),
-        entropy=float(said.entropy_gT[:, :width][mask_gT].mean()),
+    outputs = Outputs(
+        token_BT=said.completion_gT,
+        logprob_BT=said.logprob_gT,
+        raw_logprob_BT=said.raw_logprob_gT,
+        entropy_BT=said.entropy_gT,
         routes_BLJk=said.routes_gLJk,
+    )
+    return completed(
+        start.prompts, outputs, said.length_g, said.version_gT, pad_id=pad_id, eos_ids=eos_ids, is_forced=is_forced
     )

@@ -10,12 +10,10 @@ import torch
 from torch import Tensor
 
 from steptune.core.model import ExpertFields, ModelSpec
+from steptune.engine.attention import CPU
 from steptune.engine.outputs import Outputs
 from steptune.engine.routes import NOT_RECORDED, no_routes
 from steptune.engine.stream.groups import Said
-
-HOST = torch.device("cpu")
-"""Where what leaves the table goes."""
 
 
 @final
@@ -31,11 +29,6 @@ class RowTable:
         self.length_R = torch.zeros(num_rows, dtype=torch.int64, device=device)
         self.is_done_R = torch.zeros(num_rows, dtype=torch.bool, device=device)
         self._free = list(range(num_rows - 1, -1, -1))
-
-    @property
-    def num_free(self) -> int:
-        """Lines not taken."""
-        return len(self._free)
 
     def record_routes(self, max_len: int) -> None:
         """Make room for the experts of rows of up to ``max_len`` positions; nothing to a model without experts."""
@@ -61,14 +54,14 @@ class RowTable:
         self._free.extend(row_g.tolist())
         out, routes = self.outputs, self.outputs.routes_BLJk
         return Said(
-            completion_gT=out.token_BT[row_g].to(HOST),
-            logprob_gT=out.logprob_BT[row_g].to(HOST),
-            raw_logprob_gT=None if out.raw_logprob_BT is None else out.raw_logprob_BT[row_g].to(HOST),
-            entropy_gT=out.entropy_BT[row_g].to(HOST),
-            version_gT=self.version_RT[row_g].to(HOST),
-            length_g=self.length_R[row_g].to(HOST),
-            is_done_g=self.is_done_R[row_g].to(HOST),
-            routes_gLJk=None if routes is None else routes[row_g].to(HOST),
+            completion_gT=out.token_BT[row_g].to(CPU),
+            logprob_gT=out.logprob_BT[row_g].to(CPU),
+            raw_logprob_gT=None if out.raw_logprob_BT is None else out.raw_logprob_BT[row_g].to(CPU),
+            entropy_gT=out.entropy_BT[row_g].to(CPU),
+            version_gT=self.version_RT[row_g].to(CPU),
+            length_g=self.length_R[row_g].to(CPU),
+            is_done_g=self.is_done_R[row_g].to(CPU),
+            routes_gLJk=None if routes is None else routes[row_g].to(CPU),
         )
 
     def _write(self, row_g: Tensor, said: Said) -> None:

@@ -9,17 +9,14 @@ from steptune.engine.foreign.arrival import ArrivalProbe
 from steptune.engine.foreign.for_job import vllm_engine
 from steptune.engine.foreign.vllm import VllmEngine
 from steptune.engine.produce import Producer
-from steptune.engine.supply.source import SourceState, Supply
+from steptune.engine.supply.source import Supply
 from steptune.engine.supply.state import LoopState
-from steptune.engine.types import RolloutBatch
+from steptune.engine.supply.stateless import Stateless
 
 
 @final
-class Foreign:
-    """Makes every batch when it is asked for, in another process; nothing is ever in flight between steps.
-
-    The trainer waits meanwhile, so the server's seconds are this process's own.
-    """
+class Foreign(Stateless):
+    """Makes every batch in another process; the trainer waits meanwhile, so the server's seconds are its own."""
 
     def __init__(self, state: LoopState, engine: VllmEngine | None = None) -> None:
         """Start the server with the weights as they are now; ``engine`` None takes the job's.
@@ -58,24 +55,6 @@ class Foreign:
         server = self.engine.server
         memory_bytes = None if server is None else server.peak_memory_bytes()
         return Supply(produced=produced, spans=[], remote_wall_s=None, probe_gap=None, peak_memory_bytes=memory_bytes)
-
-    def rehearse(self) -> Supply:
-        """Have them made; they are made again when the step comes."""
-        return self.next()
-
-    def after_update(self, batch: RolloutBatch, *, is_kept: bool) -> None:
-        """Nothing to do: the gap at equal weights is read off the first training forward."""
-
-    def settle(self) -> None:
-        """Nothing is ever in flight between steps."""
-
-    def state(self) -> SourceState:
-        """Nothing: a step's rollouts follow from its number, the seed and the weights."""
-        return {}
-
-    def load_state(self, state: SourceState) -> None:
-        """Nothing to load."""
-        assert not state, "a synchronous run remembers nothing"
 
     def close(self) -> None:
         """Stop the server and all it started."""

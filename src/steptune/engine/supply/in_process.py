@@ -3,14 +3,14 @@
 from typing import final
 
 from steptune.engine.supply.own_engine import OwnEngine
-from steptune.engine.supply.source import SourceState, Supply
+from steptune.engine.supply.source import Supply
 from steptune.engine.supply.state import LoopState
-from steptune.engine.types import RolloutBatch
+from steptune.engine.supply.stateless import Stateless
 
 
 @final
-class InProcess:
-    """Makes every batch when it is asked for; nothing is ever in flight, and there is nothing to remember."""
+class InProcess(Stateless):
+    """Takes turns with the trainer."""
 
     def __init__(self, state: LoopState) -> None:
         self.loop, self.own = state, OwnEngine(state)
@@ -20,24 +20,6 @@ class InProcess:
         with self.own.turn():
             produced = self.own.producer.produce(self.loop.step_index)
         return Supply(produced=produced, spans=[], remote_wall_s=None, probe_gap=None, peak_memory_bytes=None)
-
-    def rehearse(self) -> Supply:
-        """Make them; they are made again when the step comes."""
-        return self.next()
-
-    def after_update(self, batch: RolloutBatch, *, is_kept: bool) -> None:
-        """Nothing to do: the gap at equal weights is read off the first training forward."""
-
-    def settle(self) -> None:
-        """Nothing is ever in flight between steps."""
-
-    def state(self) -> SourceState:
-        """Nothing: a step's rollouts follow from its number, the seed and the weights."""
-        return {}
-
-    def load_state(self, state: SourceState) -> None:
-        """Nothing to load."""
-        assert not state, "a synchronous run remembers nothing"
 
     def close(self) -> None:
         """No process to stop."""
