@@ -91,6 +91,7 @@ class Stream:
         """Whether a whole group could be admitted beyond the rows waiting."""
         return self.num_open >= self.plan.whole_group
 
+    @torch.inference_mode()  # as in `run`, which calls it too: tensors made there cannot be written to outside
     def begin(self, start: Start) -> None:
         """Let a group's rows wait for slots.
 
