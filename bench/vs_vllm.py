@@ -31,9 +31,9 @@ from torch import Tensor
 
 from steptune.core.errors import JobError, TrialError
 from steptune.core.model import DenseModel
+from steptune.engine.foreign.messages import Ask
 from steptune.engine.foreign.settings import VllmSettings, find_python
 from steptune.engine.foreign.vllm import VllmEngine
-from steptune.engine.foreign.wire import Ask
 from steptune.engine.gap import gap_stats
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.model import build_model

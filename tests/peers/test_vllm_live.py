@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from torch import Tensor
 from steptune.core.errors import JobError, TrialError
 from steptune.core.model import DenseModel
 from steptune.engine.foreign.arrival import ArrivalProbe
+from steptune.engine.foreign.room import shared_tokens
 from steptune.engine.foreign.settings import VllmSettings, find_python
 from steptune.engine.foreign.vllm import VllmEngine
 from steptune.engine.gap import gap_stats
@@ -46,7 +48,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Generator[VllmEngine]:
         python = find_python()
     except JobError as error:
         pytest.skip(f"{error}")
-    settings = VllmSettings(python=python, max_num_seqs=16, max_model_len=128, kv_bytes=2**26)
+    settings = VllmSettings(python=python, max_num_seqs=16, max_model_len=128, kv_bytes=2**26, block_size=32)
     folder = tmp_path_factory.mktemp("vllm")
     made = VllmEngine(SPEC, settings, vocab_size=VOCAB, pad_id=PAD, eos_id=EOS, temperature=1.0, folder=folder)
     try:
@@ -126,6 +128,18 @@ def test_metrics_count_what_was_generated(engine: VllmEngine) -> None:
     assert after.generated_tokens - before.generated_tokens == int(made.lengths_B.sum())
     assert after.num_running == after.num_waiting == 0
     assert after.num_kv_blocks
+
+
+def test_a_group_shares_whole_blocks_of_a_short_prompt(engine: VllmEngine, note: Callable[[str], None]) -> None:
+    engine.load(sharp_model(0).state_dict(), 4)  # the cache is empty again
+    one = prompt_batch(["3+8"], [1], group_size=4)
+    tokens = torch.arange(3, 3 + 70)[None, :].remainder(VOCAB).expand(4, -1)
+    long = replace(one, tokens_BP=tokens, lengths_B=torch.full((4,), 70))
+    lengths_B = torch.full((4,), 2)
+    _, trace = engine.generate(long, max_completion_len=2, temperature=1.0, seed=1, forced_lengths_B=lengths_B)
+    note(f"vLLM, blocks of 32: {trace.reused_tokens} of 3 x 70 prompt tokens found in the cache")
+    assert trace.reused_tokens == 3 * shared_tokens([70], 32) == 3 * 64
+    assert trace.prefill_tokens == 4 * 70 - 3 * 64
 
 
 def test_a_killed_engine_process_is_a_clear_error(engine: VllmEngine) -> None:  # last: the server is gone afterwards

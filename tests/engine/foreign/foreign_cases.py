@@ -1,5 +1,6 @@
 """A server that answers as vLLM does, prompts and weights for it."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -24,6 +25,21 @@ def stub(folder: Path, model: Path, how: str = "") -> ServerProcess:
     """Start the stub."""
     port = free_port()
     return ServerProcess([sys.executable, "-I", str(STUB), str(port), str(model), how], MINIMAL, folder, port)
+
+
+def child_of(log: Path) -> int | None:
+    """Return the process that the stub started, once its log says so."""
+    found = re.search(r"engine process (\d+)", log.read_text(encoding="utf-8")) if log.exists() else None
+    return int(found.group(1)) if found else None
+
+
+def is_alive(pid: int) -> bool:
+    """Return whether the process runs; a zombie does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
 
 
 def stub_engine(folder: Path, how: str = "", temperature: float = 1.0, start_timeout_s: float = 30.0) -> VllmEngine:

@@ -2,13 +2,15 @@
 
 ``python stub_server.py port model [how]`` answers as `--skip-tokenizer-init` does. The log-prob of token t is
 -(t + version) / 100, where version is the number in the name of the folder that was loaded last. ``how``:
-`die_at_start`, `mute` (never healthy), `die_on_ask`, `no_logprobs`, `bad_reload`.
+`die_at_start`, `mute` (never healthy), `die_on_ask` (or `die_on_ask=7`, at the seventh), `no_logprobs`, `bad_reload`,
+`slow` (answers after its metrics, which say one iteration more each time, were read five times).
 """
 
 import json
 import os
 import subprocess
 import sys
+import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -21,10 +23,15 @@ class Stub(BaseHTTPRequestHandler):
     model = ""
     how = ""
     requests: "list[str]" = []
+    looks = asks = 0
+    looked = threading.Condition()
 
     def do_GET(self) -> None:
         if self.path == "/metrics":
-            self.answer(METRICS)
+            with self.looked:
+                Stub.looks += 1
+                self.looked.notify_all()
+            self.answer(METRICS.replace(" 320.0", f" {320 + self.looks}.0") if self.how == "slow" else METRICS)
         elif self.path == "/seen":
             self.answer(json.dumps(self.requests))
         else:
@@ -49,10 +56,15 @@ class Stub(BaseHTTPRequestHandler):
         self.answer('{"results":[null]}')
 
     def complete(self, ask: dict) -> None:
-        if self.how == "die_on_ask":
+        with self.looked:
+            Stub.asks += 1
+        if self.how.startswith("die_on_ask") and self.asks >= int(self.how.partition("=")[2] or 1):
             sys.stderr.write("RuntimeError: Unsupported CPU attention configuration: head_dim=16\n")
             sys.stderr.flush()
             os._exit(3)
+        if self.how == "slow":
+            with self.looked:
+                self.looked.wait_for(lambda: self.looks >= 5)
         prompts = ask["prompt"] if isinstance(ask["prompt"][0], list) else [ask["prompt"]]
         rows = [(prompt, sample) for prompt in prompts for sample in range(ask.get("n", 1))]
         choices = [self.choice(ask, prompt, sample, i) for i, (prompt, sample) in enumerate(rows)]

@@ -157,13 +157,6 @@ def test_a_tied_model_is_written_with_a_head_of_its_own(tmp_path: Path) -> None:
     assert record.hashes["norm.weight"] == tensor_hash(STATE["norm.weight"].bfloat16())
 
 
-def test_a_server_killed_by_a_request_says_why(make: Make) -> None:
-    engine = make(how="die_on_ask")
-    engine.load(STATE, 0)
-    with pytest.raises(TrialError, match=r"head_dim=16|did not answer"):
-        engine.generate(grouped_prompts(), max_completion_len=4, temperature=1.0, seed=1)
-
-
 def test_an_answer_without_logprobs_is_refused(make: Make) -> None:
     engine = make(how="no_logprobs")
     engine.load(STATE, 0)

@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from foreign_cases import MINIMAL, stub
+from foreign_cases import MINIMAL, child_of, is_alive, stub
 
 from steptune.core.errors import TrialError
 from steptune.engine.foreign.server import GUARD, cause
@@ -29,19 +28,6 @@ def until(happened: Callable[[], bool]) -> bool:
             return False
         os.sched_yield()
     return True
-
-
-def child_of(log: Path) -> int | None:
-    found = re.search(r"engine process (\d+)", log.read_text(encoding="utf-8")) if log.exists() else None
-    return int(found.group(1)) if found else None
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state not in "ZX"
 
 
 def test_closing_leaves_no_process_of_the_group(tmp_path: Path) -> None:

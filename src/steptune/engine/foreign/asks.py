@@ -13,7 +13,7 @@ from torch import Tensor
 
 from steptune.core.errors import TrialError, explain
 from steptune.engine.ends import is_end
-from steptune.engine.foreign.wire import Ask, Choice
+from steptune.engine.foreign.messages import Ask, Choice
 from steptune.engine.sampling import noise_keys
 from steptune.engine.types import PromptBatch, RolloutBatch
 

@@ -73,6 +73,12 @@ class ServerProcess:
         """Return whether the server has not ended."""
         return self._process.poll() is None
 
+    def has_ended(self, within_s: float) -> bool:
+        """Return whether the server has ended, or does within ``within_s``."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(within_s)
+        return not self.is_running()
+
     def wait_until(self, is_ready: Callable[[], bool], timeout_s: float) -> float:
         """Wait until it answers; return the seconds that took. A server that dies or dawdles is stopped.
 
@@ -132,10 +138,10 @@ class ServerProcess:
         if self.is_running():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.group, signal.SIGTERM)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(EXIT_S)
+            if not self.has_ended(EXIT_S):
+                os.killpg(self.group, signal.SIGKILL)  # the guard may be stopped like the others
         if self._process.stdin is not None:
-            self._process.stdin.close()  # the guard kills the group, should it live
+            self._process.stdin.close()
         self._process.wait()
 
 

