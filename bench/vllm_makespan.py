@@ -21,6 +21,7 @@ import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -114,27 +115,20 @@ def run_batch(engine: VllmEngine, seed: int, num_rows: int, blocks: int) -> Batc
     server = engine.server
     assert server is not None
     start_s, cpu_s = time.perf_counter(), server.cpu_s()
-    moments: list[Moment] = []
-
-    def watch() -> None:
-        while not is_over.wait(POLL_S):
-            now = engine.metrics()
-            moments.append(moment(time.perf_counter() - start_s, now, before))
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        made, trace = engine.generate(
-            prompts_of(seed, num_rows),
-            max_completion_len=LONGEST,
-            temperature=1.0,
-            seed=seed,
-            forced_lengths_B=torch.tensor(lengths),
-        )
-        makespan_s = time.perf_counter() - start_s
-    finally:
-        is_over.set()
-        watcher.join()
+    with ThreadPoolExecutor(1, "watch") as pool:
+        watching = pool.submit(watch, engine, before, start_s, is_over)
+        try:
+            made, trace = engine.generate(
+                prompts_of(seed, num_rows),
+                max_completion_len=LONGEST,
+                temperature=1.0,
+                seed=seed,
+                forced_lengths_B=torch.tensor(lengths),
+            )
+            makespan_s = time.perf_counter() - start_s
+        finally:
+            is_over.set()
+    moments = watching.result()  # or why there are none: a drain with a part missing is no measurement
     assert made.lengths_B.tolist() == lengths, "lengths were forced"
     after = engine.metrics()
     return Batch(
@@ -151,6 +145,19 @@ def run_batch(engine: VllmEngine, seed: int, num_rows: int, blocks: int) -> Batc
         prompt_tokens=trace.prefill_tokens,
         drain=tuple(moments),
     )
+
+
+def watch(engine: VllmEngine, before: EngineMetrics, start_s: float, is_over: threading.Event) -> list[Moment]:
+    """Read the metrics until the batch is over.
+
+    Raises:
+        TrialError: they could not be read.
+    """
+    moments: list[Moment] = []
+    while not is_over.wait(POLL_S):
+        now = engine.metrics()
+        moments.append(moment(time.perf_counter() - start_s, now, before))
+    return moments
 
 
 def moment(at_s: float, now: EngineMetrics, before: EngineMetrics) -> Moment:
