@@ -13,7 +13,7 @@ Batches and what is returned live on the host, weights and the loss on the model
 Shape letters: B rows, T completion token, C completion tokens of a micro-batch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -90,6 +90,8 @@ class Gradients:
         self.reference = reference
         self.pad_id = pad_id
         self.rank = rank
+        self.between: Callable[[], None] = nothing
+        """Called before every micro-batch; what it raises ends the pass."""
         self.configure(knobs)
         self.num_plans_built = 0
         self.num_inputs_built = 0
@@ -166,6 +168,7 @@ class Gradients:
         )
 
     def _inputs(self, joined: JoinedRows, micro: MicroBatch) -> MicroInputs:
+        self.between()
         self.num_inputs_built += 1
         return build_inputs(joined, micro, self.device)
 
@@ -224,6 +227,10 @@ class Gradients:
             ref_C = tokens.ref_BT.view(-1)[inputs.flat_C]
             loss_C = loss_C + algorithm.kl_coef * kl_estimate(cur_C, ref_C, algorithm.kl_form)
         return (loss_C * tokens.weight_BT.view(-1)[inputs.flat_C]).sum()
+
+
+def nothing() -> None:
+    """Nothing to do between two micro-batches."""
 
 
 def rows_mask(rows: Sequence[int], num_rows: int) -> Tensor:

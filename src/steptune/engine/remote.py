@@ -13,20 +13,22 @@ The weights are written between `collect` and `request`, when the worker is idle
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import final
+from typing import Protocol, final
 
 from torch import Tensor, nn
 
 from steptune.core.errors import TrialError
 from steptune.core.phase import Role, SpanKind
 from steptune.engine.events import Recorder, Span, open_events
+from steptune.engine.pipes import send_plain
 from steptune.engine.process import own_peak_memory_bytes
 from steptune.engine.produce import Produced, Producer, rollout_engine
 from steptune.engine.types import RolloutBatch
 from steptune.engine.weights import WeightChannel, weight_channel
-from steptune.engine.worker import WorkerProcess, WorkerSpec, say, send_plain
+from steptune.engine.worker import WorkerProcess, WorkerSpec, say
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,13 +56,38 @@ class Delivery:
     """Of the worker, without the shared slots of the weights."""
 
 
+class Wire(Protocol):
+    """The trainer's end of the wire: `WorkerProcess`, or a worker in a test's own process."""
+
+    def send(self, message: object) -> None:
+        """Order a batch. Raises TrialError when the worker died."""
+        ...
+
+    def receive(self) -> Delivery:
+        """Wait for it. Raises TrialError when the worker died or failed."""
+        ...
+
+    def close(self) -> None:
+        """Stop the worker."""
+        ...
+
+
+StartWorker = Callable[[WorkerSpec, WeightChannel], Wire]
+"""Starts the worker."""
+
+
+def start_process(spec: WorkerSpec, channel: WeightChannel) -> WorkerProcess[Delivery]:
+    """Start it in a process of its own."""
+    return WorkerProcess[Delivery](spec, answer_requests, channel)
+
+
 @final
 class RemoteProducer:
-    """The trainer's end of the wire."""
+    """The trainer's orders and what it hands over."""
 
-    def __init__(self, spec: WorkerSpec, model: nn.Module) -> None:
+    def __init__(self, spec: WorkerSpec, model: nn.Module, start: StartWorker) -> None:
         self.channel = weight_channel(spec.knobs.handover, model, spec.folder)
-        self.worker = WorkerProcess[Delivery](spec, answer_requests, self.channel)
+        self.worker = start(spec, self.channel)
 
     def publish(self, model: nn.Module, version: int) -> None:
         """Put new weights where the worker will read them."""
@@ -89,43 +116,56 @@ class RemoteProducer:
 
 def answer_requests(spec: WorkerSpec, pipe: Connection, channel: WeightChannel) -> None:
     """Answer until the trainer closes the wire."""
-    recorder = Recorder(roles=(Role.ROLLOUT, Role.ENVIRONMENT), file=open_events(spec.folder / "events.rollout.jsonl"))
-    engine = rollout_engine(spec.job, spec.knobs)
-    producer = Producer(spec.job, engine, spec.seed, spec.forced, recorder)
-    last_s = time.perf_counter()
+    side = RolloutSide(spec, channel)
     while True:
         request: Request = pipe.recv()
-        if request.is_after_pause:
-            last_s = time.perf_counter()
         say(f"step {request.step}: rollout with weights {request.version}")
-        delivery = _serve(request, producer, channel, last_s)
-        send_plain(pipe, delivery)
-        last_s = last_s + delivery.wall_s
+        send_plain(pipe, side.answer(request))
 
 
-def _serve(request: Request, producer: Producer, channel: WeightChannel, last_s: float) -> Delivery:
-    recorder, engine = producer.recorder, producer.engine
-    recorder.step = request.step
-    asked_s = time.perf_counter()
-    for role in recorder.roles:
-        recorder.add(role, "train", SpanKind.EXPOSED_WAIT, last_s, asked_s)
-    probe_logprobs_BT = None
-    with recorder.span(Role.ROLLOUT, "weight_sync"):
-        weights = channel.read()
-        if weights.version != request.version:
-            raise TrialError(f"weights {weights.version} lie where weights {request.version} were ordered from")
-        engine.load(weights.state, request.version)
-        if request.probe is not None:
-            with recorder.span(Role.ROLLOUT, "weight_sync/probe"):
-                probe_logprobs_BT = score_probe(producer, request.probe)
-    produced = producer.produce(request.step)
-    return Delivery(
-        produced=produced,
-        spans=recorder.take(),
-        wall_s=time.perf_counter() - last_s,
-        probe_logprobs_BT=probe_logprobs_BT,
-        peak_memory_bytes=own_peak_memory_bytes(),
-    )
+@final
+class RolloutSide:
+    """What the worker holds, and what it does for a request."""
+
+    def __init__(self, spec: WorkerSpec, channel: WeightChannel) -> None:
+        file = open_events(spec.folder / "events.rollout.jsonl")
+        self.recorder = Recorder(roles=(Role.ROLLOUT, Role.ENVIRONMENT), file=file)
+        self.channel = channel
+        self.producer = Producer(spec.job, rollout_engine(spec.job, spec.knobs), spec.seed, spec.forced, self.recorder)
+        self.last_s = time.perf_counter()
+        """End of the last delivery, or of a pause."""
+
+    def answer(self, request: Request) -> Delivery:
+        """Make the ordered batch."""
+        if request.is_after_pause:
+            self.last_s = time.perf_counter()
+        recorder, begun_s = self.recorder, self.last_s
+        recorder.step = request.step
+        asked_s = time.perf_counter()
+        for role in recorder.roles:
+            recorder.add(role, "train", SpanKind.EXPOSED_WAIT, begun_s, asked_s)
+        probe_logprobs_BT = self._load(request)
+        produced, spans = self.producer.produce(request.step), recorder.take()
+        self.last_s = time.perf_counter()
+        return Delivery(
+            produced=produced,
+            spans=spans,
+            wall_s=self.last_s - begun_s,
+            probe_logprobs_BT=probe_logprobs_BT,
+            peak_memory_bytes=own_peak_memory_bytes(),
+        )
+
+    def _load(self, request: Request) -> Tensor | None:
+        """Take over the weights that lie ready; return the probe's log-probs under them."""
+        with self.recorder.span(Role.ROLLOUT, "weight_sync"):
+            weights = self.channel.read()
+            if weights.version != request.version:
+                raise TrialError(f"weights {weights.version} lie where weights {request.version} were ordered from")
+            self.producer.engine.load(weights.state, request.version)
+            if request.probe is None:
+                return None
+            with self.recorder.span(Role.ROLLOUT, "weight_sync/probe"):
+                return score_probe(self.producer, request.probe)
 
 
 def score_probe(producer: Producer, probe: RolloutBatch) -> Tensor:

@@ -32,7 +32,7 @@ from steptune.core.phase import Phase, Role, SpanKind
 from steptune.core.profile import LagStats
 from steptune.engine.events import Recorder
 from steptune.engine.gap import gap_by_lag
-from steptune.engine.gradients import Gradients, LaidOut, update_of_rows
+from steptune.engine.gradients import Gradients, LaidOut, nothing, update_of_rows
 from steptune.engine.knob_checks import check_knobs
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.model import Transformer
@@ -152,6 +152,7 @@ class Trainer:
             self.close()
         elif self.second is None:
             self.second = self._start_second(knobs)
+            self.gradients.between = self.second.check
 
     def _start_second(self, knobs: EngineKnobs) -> RankWire:
         assert self.folder is not None, "a second rank needs a folder for its log"
@@ -167,6 +168,7 @@ class Trainer:
     def close(self) -> None:
         """Stop the second rank, if there is one."""
         if self.second is not None:
+            self.gradients.between = nothing
             self.second.close()
             self.second = None
 

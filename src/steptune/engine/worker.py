@@ -23,6 +23,7 @@ from steptune.core.errors import TrialError, explain
 from steptune.core.job import JobSpec
 from steptune.core.profile import SampledLengths
 from steptune.engine.knobs import EngineKnobs
+from steptune.engine.pipes import send_failure, send_plain, unread_failure
 from steptune.engine.process import die_with_parent
 from steptune.engine.quota.limit import limited
 from steptune.engine.quota.split import split_of
@@ -130,7 +131,7 @@ class WorkerProcess(Generic[Answer]):
         try:
             self.pipe.send(message)
         except (BrokenPipeError, ConnectionResetError):
-            raise self._died() from None
+            raise self._ended() from None
 
     def send_plain(self, message: object, patience_s: float) -> None:
         """Send a message whose tensors go by value. A large one waits for the worker to read it.
@@ -143,7 +144,7 @@ class WorkerProcess(Generic[Answer]):
         try:
             send_plain(self.pipe, message)
         except (BrokenPipeError, ConnectionResetError):
-            raise (self._hangs(patience_s) if watchdog.finished.is_set() else self._died()) from None
+            raise (self._hangs(patience_s) if watchdog.finished.is_set() else self._ended()) from None
         finally:
             watchdog.cancel()
 
@@ -164,7 +165,7 @@ class WorkerProcess(Generic[Answer]):
         except (EOFError, ConnectionResetError):
             raise self._died() from None
         if isinstance(answer, str):
-            raise TrialError(f"the {self._name} failed{self.doing}: {answer}")
+            raise self._failed(answer)
         return answer
 
     @property
@@ -183,6 +184,14 @@ class WorkerProcess(Generic[Answer]):
             )
         )
 
+    def _failed(self, why: str) -> TrialError:
+        return TrialError(f"the {self._name} failed{self.doing}: {why}")
+
+    def _ended(self) -> TrialError:
+        """Return why nobody reads: the cause it sent before it left, if it had the time."""
+        why = unread_failure(self.pipe)
+        return self._died() if why is None else self._failed(why)
+
     def _died(self) -> TrialError:
         self.process.join(EXIT_S)
         return TrialError(
@@ -194,18 +203,14 @@ class WorkerProcess(Generic[Answer]):
             )
         )
 
-    def close(self) -> None:
-        """Stop the worker: politely, then by id."""
+    def close(self, *, at_once: bool = False) -> None:
+        """Stop the worker: politely, then by id; ``at_once`` by id, because nobody wants what it is at."""
         self.pipe.close()
-        self.process.join(EXIT_S)
+        if not at_once:
+            self.process.join(EXIT_S)
         if self.process.is_alive():
             self.process.kill()
             self.process.join()
-
-
-def send_plain(pipe: Connection, message: object) -> None:
-    """Send tensors by value: torch's own way would leave them in a process that may be dead when they are read."""
-    pipe.send_bytes(pickle.dumps(message))
 
 
 def say(words: str) -> None:
@@ -238,7 +243,7 @@ def _work(spec: Spec, pipe: Connection, work: Work[Spec], shared: object) -> Non
         except (EOFError, BrokenPipeError, ConnectionResetError):
             return  # the trainer has hung up
         except Exception as error:  # noqa: BLE001  process edge: the trainer re-raises it with the cause
-            send_plain(pipe, f"{type(error).__name__}: {error}")
+            send_failure(pipe, error)
 
 
 def _print_to(log: Path) -> None:

@@ -8,6 +8,7 @@ from typing import final
 
 import torch
 
+from steptune.core.errors import TrialError
 from steptune.core.job import AlgorithmSpec
 from steptune.core.model import HybridModel, ModelSpec, MoEModel
 from steptune.engine.knobs import EngineKnobs
@@ -38,16 +39,28 @@ class InlineRank:
         self.rank = SecondRank(spec, memory)
         self.doing = ""
         self.orders: list[bytes] = []
+        self.was_killed = False
+        self.fails_at_look: int | None = None
+        """Look of the first rank at which this one has failed; None never does."""
+        self.num_looks = 0
 
     def send_plain(self, message: object, patience_s: float) -> None:
         del patience_s  # it always listens
+        assert not self.orders, "an answer may fill the pipe: who writes behind it waits for whoever wrote it"
         self.orders.append(pickle.dumps(message))
 
     def receive(self, patience_s: float | None = None) -> Answer:
         del patience_s  # it answers at once
+        if self.fails_at_look is not None:
+            raise TrialError("the trainer rank 1 failed: MemoryError: 12 GB")
         return pickle.loads(pickle.dumps(self.rank.answer(pickle.loads(self.orders.pop(0)))))
 
-    def close(self) -> None:
+    def has_answer(self) -> bool:
+        self.num_looks += 1
+        return self.fails_at_look is not None and self.num_looks >= self.fails_at_look
+
+    def close(self, *, at_once: bool = False) -> None:
+        self.was_killed = at_once
         self.rank.recorder.close()
 
 

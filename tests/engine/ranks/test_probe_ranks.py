@@ -9,6 +9,7 @@ from rank_cases import MODELS, InlineRank
 from steptune.core.job import JobSpec, KnobsSpec
 from steptune.core.profile import CostCurve
 from steptune.engine import offline_work
+from steptune.engine import probe_ranks as probe_ranks_module
 from steptune.engine.knob_checks import asks_for_ranks
 from steptune.engine.orders import ProbeOrder
 from steptune.engine.probe_ranks import SIZES, probe_ranks
@@ -45,7 +46,8 @@ def test_a_size_is_that_of_one_rank(curves: list[CostCurve]) -> None:
         assert point.x == pytest.approx(size, rel=0.15)
 
 
-def test_a_hybrids_ranks_share_no_prompt(tmp_path: Path) -> None:
+def test_a_hybrids_ranks_share_no_prompt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe_ranks_module, "SIZES", (64,))
     job = small_job().model_copy(update={"model": MODELS["hybrid"]})
     found = probe_ranks(job, tmp_path, ("fp32",), budget_s=0, start_rank=InlineRank)
     assert {curve.when["layout"] for curve in found if "layout" in curve.when} == {"padded", "packed"}

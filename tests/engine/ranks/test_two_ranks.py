@@ -184,6 +184,36 @@ def test_an_order_given_up_does_not_answer_the_next_one(tmp_path: Path, monkeypa
     assert torch.equal(flat_params(trainer.model) - start, expected)
 
 
+def test_a_failure_of_the_second_rank_ends_the_first_between_two_micro_batches(tmp_path: Path) -> None:
+    trainer = rank_trainer("dense", 2, tmp_path, layout="packed", micro_batch_tokens=20)
+    whole = len(trainer.gradients.lay_out(trainer.prepare(scored_batch(), Recorder())).plan.micro_batches)
+    assert whole > 3
+    worker, before = trainer.second.worker, flat_params(trainer.model)  # type: ignore[union-attr]
+    assert isinstance(worker, InlineRank)
+    worker.fails_at_look = 3  # two micro-batches are computed
+    with pytest.raises(TrialError, match="the trainer rank 1 failed: MemoryError: 12 GB"):
+        train(trainer, [scored_batch()])
+    assert trainer.gradients.num_inputs_built == 2
+    assert torch.equal(flat_params(trainer.model), before)
+    trainer.close()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_second_rank_is_killed_where_it_is_only_if_nobody_waits_for_its_answer(
+    tmp_path: Path, fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = rank_trainer("dense", 2, tmp_path)
+    worker = trainer.second.worker  # type: ignore[union-attr]
+    train(trainer, [scored_batch()])
+    if fails:
+        monkeypatch.setattr(trainer.gradients, "accumulate", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            train(trainer, [scored_batch()])
+    trainer.close()
+    assert isinstance(worker, InlineRank)
+    assert worker.was_killed == fails
+
+
 def test_both_ranks_read_one_piece_of_memory_and_a_state_knows_nothing_of_ranks(tmp_path: Path) -> None:
     one, two = (rank_trainer("dense", ranks, tmp_path) for ranks in (1, 2))
     train(two, [scored_batch(seed=1)])

@@ -9,7 +9,7 @@ import threading
 from multiprocessing.connection import Connection
 from typing import final
 
-from steptune.engine.worker import send_plain
+from steptune.engine.pipes import send_failure, send_plain
 
 
 @final
@@ -37,3 +37,5 @@ class Outbox:
                 send_plain(self.pipe, message)
         except (BrokenPipeError, ConnectionResetError):
             return  # the trainer has hung up; the maker sees it when it listens
+        except Exception as error:  # noqa: BLE001  thread edge: the trainer would wait for what never leaves
+            send_failure(self.pipe, error)

@@ -13,10 +13,11 @@ from steptune.core.phase import Phase, Role
 from steptune.engine.events import Recorder, open_events
 from steptune.engine.gradients import Gradients, LaidOut
 from steptune.engine.knobs import EngineKnobs
+from steptune.engine.pipes import send_plain
 from steptune.engine.process import own_peak_memory_bytes
 from steptune.engine.ranks.memory import SharedMemory, views
 from steptune.engine.ranks.messages import Answer, GradientAnswer, GradientOrder, Order, PassAnswer, PassOrder
-from steptune.engine.worker import say, send_plain
+from steptune.engine.worker import say
 
 RANK = 1
 

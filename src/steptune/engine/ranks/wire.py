@@ -12,6 +12,10 @@ Who waits for whom, one round per optimizer update::
 Rank 0 alone steps, because the weights are one piece of memory: nothing is sent back, the ranks cannot drift, a saved
 run knows nothing of ranks, and a second AdamW at the same time would not be done any sooner. Rank 1 reads weights only
 between an order and its answer and rank 0 writes them only outside, so nobody locks.
+
+A failure ends both. Rank 0 looks for rank 1's between two micro-batches (`check`), not only when it waits. Its own
+leaves an answer outstanding: `close` then kills rank 1 where it is, and another order would hear that answer first,
+because a pipe holds little and two that write into full ones wait for each other.
 """
 
 import time
@@ -56,8 +60,12 @@ class RankWorker(Protocol):
         """Wait for the next answer. Raises TrialError when rank 1 died, failed or hangs."""
         ...
 
-    def close(self) -> None:
-        """Stop rank 1."""
+    def has_answer(self) -> bool:
+        """Return whether `receive` would return or raise at once."""
+        ...
+
+    def close(self, *, at_once: bool = False) -> None:
+        """Stop rank 1, ``at_once`` in the middle of its work."""
         ...
 
 
@@ -91,7 +99,10 @@ class RankWire:
         memory = share(model, reference)
         self.place = tuple(views(memory.gradient, model))
         self.worker = start(spec, memory)
-        self.number = 0
+        self.number = self.heard = 0
+        """Of the last order, and of the last answer."""
+        self.early: Answer | None = None
+        """Heard before it was asked for."""
         self.ordered_s = 0.0
 
     def order_pass(
@@ -148,23 +159,39 @@ class RankWire:
             grads.append(param.grad)
         torch._foreach_add_(grads, self.place)  # pyright: ignore[reportPrivateUsage]  AdamW's own
 
+    def check(self) -> None:
+        """Look whether rank 1 is still well, without waiting.
+
+        Raises:
+            TrialError: rank 1 died or failed.
+        """
+        if self.early is None and self.worker.has_answer():
+            self.early = self._receive(self.patience_s)
+
     def close(self) -> None:
         """Stop rank 1. The model stays where it is."""
-        self.worker.close()
+        self.worker.close(at_once=self.heard < self.number)
 
     def _order(self, order: Order, doing: str) -> None:
+        while self.heard < self.number:
+            self._receive(self.patience_s)  # of an order that was given up when rank 0 failed in its own part
+        self.early = None
         self.number, self.worker.doing = order.number, doing
         self.worker.send_plain(order, self.patience_s)
         self.ordered_s = self.clock()
 
+    def _receive(self, patience_s: float) -> Answer:
+        answer = self.worker.receive(patience_s)
+        self.heard = answer.number
+        return answer
+
     def _collect(self, kind: type[Kind]) -> Kind:
         patience_s = max(self.patience_s, PATIENCE_FACTOR * (self.clock() - self.ordered_s))
-        while True:
-            answer = self.worker.receive(patience_s)
-            if answer.number == self.number:
-                assert isinstance(answer, kind), f"{type(answer).__name__} answers another order"
-                return answer
-            # an order that was given up when rank 0 itself failed in its own part
+        answer = self._receive(patience_s) if self.early is None else self.early
+        self.early = None
+        assert isinstance(answer, kind), f"{type(answer).__name__} answers another order"
+        assert answer.number == self.number, "every order waits for the answer to the one before"
+        return answer
 
 
 def check_shares(shares: tuple[Share, ...]) -> None:

@@ -14,7 +14,7 @@ from steptune.engine.gap import gap_stats
 from steptune.engine.probe_rows import probe_rows
 from steptune.engine.quota.limit import limit_self
 from steptune.engine.quota.split import split_of
-from steptune.engine.remote import Delivery, RemoteProducer, Request
+from steptune.engine.remote import Delivery, RemoteProducer, Request, StartWorker, start_process
 from steptune.engine.supply.source import SourceState, Supply
 from steptune.engine.supply.state import LoopState
 from steptune.engine.types import RolloutBatch
@@ -25,14 +25,14 @@ from steptune.engine.worker import worker_spec
 class OneStepOff:
     """Orders the next batch before it hands out the one it has."""
 
-    def __init__(self, state: LoopState) -> None:
+    def __init__(self, state: LoopState, start: StartWorker = start_process) -> None:
         self.loop = state
         spec = state.spec
         split = split_of(spec.job.devices.num_cores, spec.knobs)
         state.recorder.roles = (Role.TRAINER,)
         torch.set_num_threads(spec.knobs.train_threads)
         self.remote = RemoteProducer(
-            worker_spec(spec.job, spec.knobs, spec.seed, spec.forced, spec.folder), state.model
+            worker_spec(spec.job, spec.knobs, spec.seed, spec.forced, spec.folder), state.model, start
         )
         # after the worker's start: it limits itself
         self.quota = None if split is None else limit_self(split.trainer)
