@@ -244,7 +244,7 @@ def test_alias_needs_a_module_and_fp32() -> None:
     with pytest.raises(JobError, match="no module"):
         RolloutEngine(SPEC, EngineKnobs(handover="alias"), vocab_size=VOCAB, pad_id=PAD, eos_id=EOS)
     knobs = EngineKnobs(handover="alias", rollout_dtype="bf16")
-    with pytest.raises(JobError, match="rollout_dtype bf16"):
+    with pytest.raises(JobError, match="rollout_dtype `bf16`"):
         RolloutEngine(SPEC, knobs, vocab_size=VOCAB, pad_id=PAD, eos_id=EOS, shared=MODEL)
 
 

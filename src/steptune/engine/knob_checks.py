@@ -19,8 +19,10 @@ def check_knobs(knobs: EngineKnobs, algorithm: AlgorithmSpec, model: ModelSpec) 
 
     Raises:
         JobError: several updates per rollout batch without a separate old-log-prob pass, `offload` without
-            `recompute`, a shared prefix with recurrent layers, or what the foreign rollout engine cannot do.
+            `recompute`, a shared prefix with recurrent layers, an alias of what is elsewhere or of another number
+            format, or what the foreign rollout engine cannot do.
     """
+    check_alias(knobs)
     if knobs.rollout_engine != "embedded":
         check_foreign(knobs, model)
     if algorithm.num_updates > 1 and knobs.logprob_batch_tokens is None:
@@ -48,6 +50,25 @@ def check_knobs(knobs: EngineKnobs, algorithm: AlgorithmSpec, model: ModelSpec) 
                 got="shared_prefix with a hybrid model",
                 allowed="padded, sorted or packed",
                 hint="use packed",
+            )
+        )
+
+
+def check_alias(knobs: EngineKnobs) -> None:
+    """Refuse to share the trainer's tensors where the rollout cannot read them.
+
+    Raises:
+        JobError: another process, or another number format than the trainer's.
+    """
+    if knobs.handover != "alias":
+        return
+    if knobs.schedule != "sync" or knobs.rollout_dtype != "fp32":
+        raise JobError(
+            explain(
+                "handover `alias` shares the trainer's fp32 tensors inside its process",
+                got=f"schedule `{knobs.schedule}`, rollout_dtype `{knobs.rollout_dtype}`",
+                allowed="schedule `sync` and rollout_dtype `fp32`",
+                hint="use handover `copy`",
             )
         )
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from steptune.core.errors import HealthError, JobError, explain
+from steptune.engine.knob_checks import check_alias
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.model import Transformer
 from steptune.engine.types import PromptBatch
@@ -126,7 +127,7 @@ def check_handover(knobs: EngineKnobs, shared: Transformer | None) -> None:
     """Refuse a module shared against the knobs.
 
     Raises:
-        JobError: sharing is asked for without a module, or in another number format than fp32.
+        JobError: sharing is asked for without a module, in another process, or in another number format than fp32.
     """
     if (knobs.handover == "alias") != (shared is not None):
         raise JobError(
@@ -137,12 +138,4 @@ def check_handover(knobs: EngineKnobs, shared: Transformer | None) -> None:
                 hint="use handover `copy`",
             )
         )
-    if knobs.handover == "alias" and knobs.rollout_dtype != "fp32":
-        raise JobError(
-            explain(
-                "handover `alias` shares the trainer's fp32 tensors",
-                got=f"rollout_dtype {knobs.rollout_dtype}",
-                allowed="fp32",
-                hint="use handover `copy` with this rollout_dtype",
-            )
-        )
+    check_alias(knobs)
