@@ -3,8 +3,10 @@
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+from inline_worker import inline_one_step_off
 from loop_cases import small_job, small_loop
 
 from steptune.core.errors import TrialError
@@ -20,6 +22,9 @@ A time and not a share: the steps of this test take some 30 ms, and the bookkeep
 
 PHASES = {"rollout", "reward", "advantage", "train", "weight_sync", "mode_switch"}
 """What a synchronous step is made of. All of them take part in every role's book, as work or as a wait."""
+
+
+OFF: dict[str, Any] = {"schedule": "one_step_off", "correction": "tis", "make_source": inline_one_step_off}
 
 
 def busy_and_wait_s(step: Observation, role: str) -> float:
@@ -66,7 +71,7 @@ def test_synchronous_data_has_no_lag_and_a_gap_of_rounding_only(tmp_path: Path, 
 
 
 def test_a_rehearsed_one_step_off_run_makes_the_same_steps_on_fresher_data_at_most(tmp_path: Path) -> None:
-    loop = small_loop(small_job(), tmp_path, schedule="one_step_off", correction="tis")
+    loop = small_loop(small_job(), tmp_path, **OFF)
     steps = [loop.step(), loop.step()]
     loop.settle()
     loop.rehearse(1e-3)
@@ -81,7 +86,7 @@ def test_a_rehearsed_one_step_off_run_makes_the_same_steps_on_fresher_data_at_mo
 def test_one_step_off_data_is_one_update_old_and_its_mismatch_is_probed(tmp_path: Path) -> None:
     # random weights solve nothing; the overlong punishment makes rewards differ, so that weights move
     job = small_job(lr=1e-2, overlong_buffer_len=11)
-    loop = small_loop(job, tmp_path, schedule="one_step_off", correction="tis")
+    loop = small_loop(job, tmp_path, **OFF)
     steps = [loop.step() for _ in range(4)]
     loop.close()
     assert [step.lag_max for step in steps] == [0, 1, 1, 1]
@@ -105,8 +110,8 @@ def test_the_lag_is_that_of_the_oldest_update_not_of_the_first(tmp_path: Path) -
 
 def test_one_step_off_trains_on_the_same_problems_in_the_same_order(tmp_path: Path) -> None:
     lengths = []
-    for schedule, correction in (("sync", "none"), ("one_step_off", "tis")):
-        loop = small_loop(small_job(), tmp_path / schedule, schedule=schedule, correction=correction)
+    for name, how in (("sync", {}), ("off", OFF)):
+        loop = small_loop(small_job(), tmp_path / name, **how)
         for _ in range(3):
             loop.step()
         lengths.append(loop.lengths().prompt)
@@ -123,11 +128,10 @@ def test_the_same_seed_gives_the_same_losses(tmp_path: Path) -> None:
     assert losses[0] == losses[1]
 
 
-@pytest.mark.parametrize("schedule", ["sync", "one_step_off"])
-def test_forced_lengths_are_exact(tmp_path: Path, schedule: str) -> None:
+@pytest.mark.parametrize("how", [{}, OFF], ids=["sync", "one_step_off"])
+def test_forced_lengths_are_exact(tmp_path: Path, how: dict[str, Any]) -> None:
     forced = SampledLengths(prompt=(5,) * 32, completion=tuple(1 + i % 12 for i in range(32)), rollouts_per_step=16)
-    correction = "tis" if schedule == "one_step_off" else "none"
-    loop = small_loop(small_job(), tmp_path, forced=forced, schedule=schedule, correction=correction)
+    loop = small_loop(small_job(), tmp_path, forced=forced, **how)
     for _ in range(3):
         loop.step()
     lengths = loop.lengths().completion
@@ -137,7 +141,7 @@ def test_forced_lengths_are_exact(tmp_path: Path, schedule: str) -> None:
 
 
 def test_a_paused_run_has_nothing_in_flight(tmp_path: Path) -> None:
-    loop = small_loop(small_job(), tmp_path, schedule="one_step_off", correction="tis")
+    loop = small_loop(small_job(), tmp_path, **OFF)
     loop.step()
     loop.settle()
     loop.settle()
@@ -202,7 +206,7 @@ def test_batches_are_captured_for_the_replay(tmp_path: Path) -> None:
 
 
 def test_a_pause_is_nobodys_waiting(tmp_path: Path) -> None:
-    loop = small_loop(small_job(), tmp_path, schedule="one_step_off", correction="tis")
+    loop = small_loop(small_job(), tmp_path, **OFF)
     loop.step()
     loop.settle()
     started_s = time.perf_counter()

@@ -1,9 +1,11 @@
 """The rollout's experts in the trainer: recorded for every position that was fed, replayed in every layout."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from inline_worker import inline_one_step_off
 from loop_cases import small_job, small_loop
 
 from steptune.core.model import MoEModel
@@ -125,9 +127,9 @@ def test_routes_stay_with_their_rows_when_batches_are_joined_and_picked() -> Non
     assert torch.equal(picked.routes_BLJk[1, : short.routes_BLJk.shape[1]], short.routes_BLJk[1])
 
 
-@pytest.mark.parametrize("schedule", ["sync", "one_step_off"])
-def test_the_loop_runs_with_replay_on_either_schedule(tmp_path: Path, schedule: str) -> None:
-    loop = small_loop(JOB, tmp_path, router_replay=True, schedule=schedule, correction="tis", layout="packed")
+@pytest.mark.parametrize("how", [{}, {"schedule": "one_step_off", "make_source": inline_one_step_off}])
+def test_the_loop_runs_with_replay_on_either_schedule(tmp_path: Path, how: dict[str, Any]) -> None:
+    loop = small_loop(JOB, tmp_path, router_replay=True, correction="tis", layout="packed", **how)
     steps = [loop.step() for _ in range(3)]
     loop.close()
     assert all(step.mismatch is None or step.mismatch.k3 < 1e-6 for step in steps)

@@ -77,10 +77,25 @@ def test_without_age_the_losses_are_those_of_the_synchronous_run(tmp_path: Path)
     assert losses[0] == losses[1]
 
 
+@pytest.fixture(scope="module")
+def problems_in_order(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, ...]:
+    """Return the prompt lengths of four synchronous steps."""
+    sync = small_loop(job_of(0), tmp_path_factory.mktemp("sync"))
+    for _ in range(4):
+        sync.step()
+    sync.close()
+    return sync.lengths().prompt
+
+
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.booleans(), min_size=12, max_size=12), st.integers(0, 2), st.booleans(), st.sampled_from([None, 3]))
 def test_however_fast_the_worker_is_the_bound_holds_and_the_problems_come_in_order(
-    tmp_path: Path, eagerness: list[bool], max_lag: int, inflight: bool, concurrency: int | None
+    tmp_path: Path,
+    problems_in_order: tuple[int, ...],
+    eagerness: list[bool],
+    max_lag: int,
+    inflight: bool,
+    concurrency: int | None,
 ) -> None:
     answers = iter(eagerness)
     loop = ahead_loop(
@@ -96,11 +111,7 @@ def test_however_fast_the_worker_is_the_bound_holds_and_the_problems_come_in_ord
     assert all(step.lag_max <= max_lag for step in steps)
     assert all(step.queue is not None and step.queue.groups.dropped == 0 for step in steps)
     assert_conserved(steps)
-    sync = small_loop(job_of(0), tmp_path / "sync")
-    for _ in range(4):
-        sync.step()
-    sync.close()
-    assert lengths == sync.lengths().prompt
+    assert lengths == problems_in_order
 
 
 def test_slots_never_drain_while_the_bound_allows_more(tmp_path: Path) -> None:
