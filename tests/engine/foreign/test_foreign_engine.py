@@ -17,7 +17,7 @@ from steptune.engine.foreign.handover import RECORD, Handover, write_version
 from steptune.engine.foreign.metrics import parse_metrics
 from steptune.engine.foreign.settings import check_head, find_python
 from steptune.engine.foreign.vllm import VllmEngine
-from steptune.engine.foreign.wire import Choice, TokenLogprobs
+from steptune.engine.foreign.messages import Choice, TokenLogprobs
 from steptune.engine.hf import load_model
 from steptune.engine.tensor_hash import tensor_hash
 
