@@ -17,10 +17,10 @@ from prospective.job import Job, Moves
 from prospective.step_lengths import num_rows, step_lengths
 from prospective.vllm_messages import BatchTimes, Reading
 from prospective.vllm_space import BLOCK, EOS, MODELS, PAD, VOCAB, num_blocks
+from steptune.engine.foreign.messages import Ask
 from steptune.engine.foreign.metrics import EngineMetrics
 from steptune.engine.foreign.settings import VllmSettings, find_python
 from steptune.engine.foreign.vllm import VllmEngine
-from steptune.engine.foreign.messages import Ask
 from steptune.engine.model import build_model
 
 POLL_S = 0.04

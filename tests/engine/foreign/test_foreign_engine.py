@@ -14,10 +14,10 @@ from steptune.core.errors import JobError, TrialError
 from steptune.core.model import DenseModel
 from steptune.engine.foreign.asks import Sampling, rollout_batch, row_asks
 from steptune.engine.foreign.handover import RECORD, Handover, write_version
+from steptune.engine.foreign.messages import Choice, TokenLogprobs
 from steptune.engine.foreign.metrics import parse_metrics
 from steptune.engine.foreign.settings import check_head, find_python
 from steptune.engine.foreign.vllm import VllmEngine
-from steptune.engine.foreign.messages import Choice, TokenLogprobs
 from steptune.engine.hf import load_model
 from steptune.engine.tensor_hash import tensor_hash
 
