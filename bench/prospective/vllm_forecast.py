@@ -76,7 +76,7 @@ def raw_ratio(job: Job, profile: VllmProfile, moves: Moves) -> float:
     """Return the model's own ratio of makespans, a batch's fixed seconds on both sides."""
     work = _work(job, profile)
     own, fixed_s = modelled(job, profile, {}, work).seconds, _fixed_s(profile)
-    quiet = [batch.seconds for batch in profile.batches if not batch.readings]
+    quiet = [batch.seconds for batch in profile.batches if not batch.is_watched]
     scale = (fmean(quiet) - fixed_s) / own
     sides = [modelled(job, profile, m, work).seconds * scale + fixed_s for m in (moves, {})]
     return sides[0] / sides[1]

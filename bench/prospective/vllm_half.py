@@ -18,11 +18,11 @@ from prospective.vllm_messages import BatchTimes, VllmProfile
 from prospective.vllm_server import Server
 from prospective.vllm_space import MODELS, num_blocks
 
-NUM_BATCHES = 2 * PERIOD_STEPS
-"""Profiled batches: a period for the scale, and the same again for the drain, as looking at metrics costs a little."""
-
 PREFILLS = (1, 1, 3, 3, 6, 6)
 """Prompts of each prefill batch."""
+
+NUM_BLOCKS = 2
+"""Blocks of a trial on each side, together a period of lengths: each costs a rest."""
 
 STRIDE = 1000
 """Steps between two trials' prompts, a whole number of periods: no prompt was seen before."""
@@ -39,18 +39,23 @@ class VllmHalf:
         self._incumbent: tuple[str, Server] | None = None
 
     def profile(self, job: Job) -> VllmProfile:
-        """Run some batches on the incumbent, half of them watched, and a few prompts alone."""
+        """Run a period of batches for their level, one watched for its drain, and a few prompts alone.
+
+        Looking at metrics costs the server a little. The watched ones get all their requests at once, so that the curve
+        goes as far as the server's own limit of rows.
+        """
         server, settings = self._resident(job), job.settings({})
-        batches = [
-            server.run(PERIOD_STEPS + step, settings, watched=step >= PERIOD_STEPS) for step in range(NUM_BATCHES)
-        ]
+        quiet = [server.run(PERIOD_STEPS + step, settings) for step in range(PERIOD_STEPS)]
+        wide = {**settings, "client_rows": None}
+        drains = [server.run(2 * PERIOD_STEPS + step, wide, watched=True) for step in range(PERIOD_STEPS)]
+        batches = (*quiet, *drains)
         prefills = [server.prefill(STRIDE // 2 + i, count) for i, count in enumerate(PREFILLS)]
         return VllmProfile(
             settings=settings,
             prompt_len=MODELS[job.model].prompt_len,
             num_blocks=num_blocks(job, settings["kv_frac"]),
             lengths=tuple(tuple(step_lengths(job, batch.step)) for batch in batches),
-            batches=tuple(batches),
+            batches=batches,
             prefills=tuple(prefills),
             start_s=server.start_s,
         )
@@ -87,22 +92,32 @@ class VllmHalf:
         incumbent = self._resident(job)
         candidate = Server(job, moves)
         sides = ((incumbent, job.settings({})), (candidate, job.settings(moves)))
-        made: tuple[list[BatchTimes], list[BatchTimes]] = [], []
+        made: tuple[list[list[BatchTimes]], list[list[BatchTimes]]] = [], []
         try:
             candidate.run(0, job.settings(moves))
             started_s = time.monotonic() - began_s
-            for number in range(PERIOD_STEPS):
+            for number in range(NUM_BLOCKS):
                 for side in (0, 1) if number % 2 == 0 else (1, 0):
                     server, settings = sides[side]
                     server.rest()
-                    made[side].append(server.run(first + number, settings))
+                    made[side].append([server.run(first + step, settings) for step in _steps(number)])
         finally:
             candidate.close()
-        thrown = [sum(batch.num_preemptions for batch in own) / PERIOD_STEPS for own in made]
+        thrown = [fmean(batch.num_preemptions for block in own for batch in block) for own in made]
+        incumbent_s, candidate_s = (_seconds(own) for own in made)
         return PairTimes(
-            incumbent_s=tuple((batch.seconds,) for batch in made[0]),
-            candidate_s=tuple((batch.seconds,) for batch in made[1]),
-            incumbent_phases_s={vllm_forecast.ROLLOUT: fmean(batch.seconds for batch in made[0])},
-            candidate_phases_s={vllm_forecast.ROLLOUT: fmean(batch.seconds for batch in made[1])},
+            incumbent_s=incumbent_s,
+            candidate_s=candidate_s,
+            incumbent_phases_s={vllm_forecast.ROLLOUT: fmean(s for block in incumbent_s for s in block)},
+            candidate_phases_s={vllm_forecast.ROLLOUT: fmean(s for block in candidate_s for s in block)},
             note=f"started and warm after {started_s:.1f} s; {thrown[0]:.1f} and {thrown[1]:.1f} preemptions a batch",
         )
+
+
+def _steps(block: int) -> range:
+    size = PERIOD_STEPS // NUM_BLOCKS
+    return range(block * size, (block + 1) * size)
+
+
+def _seconds(blocks: list[list[BatchTimes]]) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(batch.seconds for batch in block) for block in blocks)

@@ -24,8 +24,8 @@ class BatchTimes(Record):
     """From the first request to the last answer."""
     iterations: int
     num_preemptions: int
+    is_watched: bool
     readings: tuple[Reading, ...]
-    """Empty where nobody looked."""
 
 
 class VllmProfile(Record):

@@ -105,6 +105,7 @@ class Server:
             seconds=end_s - start_s,
             iterations=after.num_iterations - before.num_iterations,
             num_preemptions=after.num_preemptions - before.num_preemptions,
+            is_watched=watched,
             readings=tuple(_reading(a, b) for a, b in itertools.pairwise(looks) if b[0] <= end_s),
         )
 

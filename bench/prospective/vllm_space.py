@@ -37,10 +37,10 @@ MODELS = {
 }
 
 KNOBS: dict[str, tuple[KnobValue, ...]] = {
-    "max_num_seqs": (4, 8, 16, 48),
+    "max_num_seqs": (8, 16, 48),
     "kv_frac": (None, 0.5, 0.2),
     "prefix_caching": (False, True),
-    "client_rows": (None, None, 4, 8),
+    "client_rows": (None, None, 6, 12),
     "order": ("arrival", "longest_first"),
 }
 """`kv_frac`: blocks as a part of what all rows of a batch need at their longest. `client_rows`: requests on their way

@@ -137,7 +137,9 @@ def waves_s(index: int, at_once: int) -> tuple[float, list[Reading]]:
 
 def vllm_profile() -> VllmProfile:
     batches = [
-        BatchTimes(step=i, seconds=s, iterations=0, num_preemptions=0, readings=tuple(r) if i >= 4 else ())
+        BatchTimes(
+            step=i, seconds=s, iterations=0, num_preemptions=0, is_watched=i >= 4, readings=tuple(r) if i >= 4 else ()
+        )
         for i in range(8)
         for s, r in [waves_s(i, 8)]
     ]

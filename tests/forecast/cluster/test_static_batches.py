@@ -74,3 +74,8 @@ def test_half_empty_blocks_leave_less_room() -> None:
         makespan(RolloutKnobs(num_replicas=1, kv_tokens=44, block_tokens=tokens), FREE, job) for tokens in (1, 8)
     )
     assert blocks.seconds > exact.seconds
+
+
+def test_a_cache_without_room_for_half_a_block_more_than_the_longest_row_is_refused() -> None:
+    with pytest.raises(ForecastError, match="longest row"):
+        makespan(RolloutKnobs(num_replicas=1, kv_tokens=10, block_tokens=8), FREE, work(group(6, prompt=4), limit=6))

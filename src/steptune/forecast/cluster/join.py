@@ -30,8 +30,7 @@ class Join:
 
     def can_run(self, cluster: Cluster) -> bool:
         """Return whether a replica's cache holds the longest row."""
-        kv_tokens = cluster.rollout.kv_tokens
-        return kv_tokens is None or kv_tokens >= self.sides.work.longest_row
+        return cluster.rollout.holds(self.sides.work.longest_row)
 
     def least_s(self, cluster: Cluster) -> float:
         """Return the least the step can take; exact unless asynchronous."""

@@ -32,7 +32,7 @@ class Pool:
         reprefill: bool = False,
         on_done: Callable[[float, Group], None],
     ) -> None:
-        if knobs.kv_tokens is not None and knobs.kv_tokens < work.longest_row:
+        if not knobs.holds(work.longest_row):
             raise ForecastError(
                 explain(
                     "a replica's cache does not hold the longest row",

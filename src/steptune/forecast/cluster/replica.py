@@ -342,14 +342,10 @@ class Replica:
             return True
         if self.knobs.admission == "reserve":
             return self.cached + row.group.shape.prompt + self.max_completion <= limit
-        return self._has_room(self._own_prompt(row) + row.made + 1 + self._slack)
+        return self._has_room(self._own_prompt(row) + row.made + 1 + self.knobs.half_block)
 
     def _made(self, row: Row) -> int:
         return row.made + (self.iteration - row.since if row in self.running else 0)
-
-    @property
-    def _slack(self) -> int:
-        return (self.knobs.block_tokens - 1) // 2
 
     def _own_prompt(self, row: Row) -> int:
         """Return the positions of its prompt that nobody else holds for it."""
@@ -357,7 +353,7 @@ class Replica:
         return 0 if is_shared else row.group.shape.prompt
 
     def _held(self, row: Row) -> int:
-        own = self.max_completion if self.knobs.admission == "reserve" else self._made(row) + self._slack
+        own = self.max_completion if self.knobs.admission == "reserve" else self._made(row) + self.knobs.half_block
         return self._own_prompt(row) + own
 
     def _hold(self, row: Row) -> None:

@@ -53,6 +53,15 @@ class RolloutKnobs:
             )
 
     @property
+    def half_block(self) -> int:
+        """Tokens of a row's last block that stay empty, on average."""
+        return (self.block_tokens - 1) // 2
+
+    def holds(self, positions: int) -> bool:
+        """Return whether a replica's cache has room for a row so long."""
+        return self.kv_tokens is None or self.kv_tokens >= positions + self.half_block
+
+    @property
     def num_devices(self) -> int:
         """Devices held."""
         return self.num_replicas * self.devices_per_replica
