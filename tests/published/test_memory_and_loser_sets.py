@@ -3,7 +3,15 @@ from collections import Counter
 from importlib.resources import files
 
 from steptune.published.async_losers import LoserKind, async_losers
-from steptune.published.memory_cases import MemoryOutcome, MemoryPhase, excluded_posts, memory_cases
+from steptune.published.memory_cases import (
+    MemoryLabel,
+    MemoryOutcome,
+    MemoryPhase,
+    excluded_posts,
+    known_cases,
+    memory_cases,
+    source_unit,
+)
 from steptune.published.public_run import public_runs
 
 
@@ -38,6 +46,33 @@ def test_a_longest_sequence_is_prompt_and_answer_unless_the_total_is_stated() ->
     assert cases["openrlhf-776"].worst_len == 2048
     assert cases["prime-rl-950"].worst_len == 32768
     assert cases["verl-2031"].worst_len is None
+
+
+def test_the_second_collection_has_forty_clear_cases_of_each_outcome() -> None:
+    clear = Counter(case.outcome for case in known_cases() if case.label is MemoryLabel.CLEAR and case.cause is None)
+    assert clear[MemoryOutcome.FIT] >= 40
+    assert clear[MemoryOutcome.OUT_OF_MEMORY] >= 40
+
+
+def test_a_case_of_the_second_collection_stands_for_the_one_of_the_same_name() -> None:
+    case = {case.id: case for case in memory_cases()}["openrlhf-519"]
+    assert case.trained_models == 2  # the first collection does not count models
+    assert len({case.id for case in memory_cases()}) == len(memory_cases())
+
+
+def test_what_a_default_filled_in_is_a_column_that_is_filled_in() -> None:
+    for case in known_cases():
+        for column in (case.defaults or "").split():
+            assert column in type(case).model_fields, case.id
+
+
+def test_one_source_is_drawn_whole() -> None:
+    # files of one repository belong to one half, whatever their commit; threads are drawn one by one
+    assert source_unit("Owner/Repo@1234abc:docs/a.md") == source_unit("owner/repo@77:logs/b")
+    halves: dict[str, set[str]] = {}
+    for case in memory_cases():
+        halves.setdefault(source_unit(case.source), set()).add(case.half)
+    assert all(len(half) == 1 for half in halves.values())
 
 
 def test_a_rank_means_adapters() -> None:
@@ -84,6 +119,7 @@ def test_the_sets_are_the_ones_committed_before_any_score() -> None:
 
 FROZEN = {
     "memory_cases.csv": "6848db25eb49936f5c40160b57ab69f5eeb97beb3a540465cdbab9172064359b",
+    "memory_known.csv": "870441c385c7e6b69caf77cfbfb4be087725a948e53dd01afbef8fdaff59afe3",
     "async_losers.csv": "eec2a072cd007432ac2787be7261e57b2451aba5490a17b5af71b8a864e3a099",
 }
 """A case may be mended, but then in a commit that says so and changes the hash here."""

@@ -2,9 +2,11 @@
 
 Collected and committed before any memory model saw them. Surprise: a text that says *out of memory* is not yet a
 case. What main memory, another process, a wrong device, a leak or a software fault explains is left out, each with its
-reason in ``memory_excluded.csv``; what decides but is not stated makes a case `weak`.
+reason in ``memory_excluded.csv``; what decides but is not stated makes a case `weak`. The second collection
+(``memory_known.csv``) holds what the first one lacked: cases whose source says the whole configuration.
 """
 
+import hashlib
 from enum import StrEnum
 from functools import cache
 
@@ -45,6 +47,15 @@ class MemoryLabel(StrEnum):
     """A setting that decides it is not known."""
 
 
+class MemoryCause(StrEnum):
+    """Why memory ran out where the size of the job does not explain it."""
+
+    BUG = "bug"
+    """A fault of the framework's release, as its thread shows."""
+    LAUNCH = "launch"
+    """Started in a way its settings do not say."""
+
+
 class MemoryCase(Record):
     """One configuration and whether its GPUs' memory sufficed.
 
@@ -56,6 +67,8 @@ class MemoryCase(Record):
     phase: MemoryPhase | None = None
     """None for what fitted."""
     label: MemoryLabel
+    cause: MemoryCause | None = None
+    """None where the configuration explains the outcome; scored apart otherwise."""
     source: str
     framework: str
     stage: str
@@ -75,6 +88,15 @@ class MemoryCase(Record):
     lora_rank: int | None = None
     sharding: str | None = None
     """``fsdp``, ``zero2``, ``zero3`` or ``megatron``."""
+    weights: str | None = None
+    """As stored: ``fp32``, ``mixed`` (16 bits and an fp32 master), ``bf16`` with states in bf16 too, ``nf4``."""
+    optimizer: str | None = None
+    """``adamw_8bit``; None is AdamW in the precision of the stored weights or their master."""
+    trained_models: int = 1
+    """Models of that shape that are trained on every training GPU: two with a critic."""
+    frozen_models: int = 0
+    """Models of that shape on every training GPU that are only asked: reference and reward."""
+    has_reference: bool | None = None
     train_tp: int | None = None
     train_pp: int | None = None
     train_cp: int | None = None
@@ -87,6 +109,8 @@ class MemoryCase(Record):
     """``none``, ``selective``, ``full``, or ``offload`` of activations."""
     micro_batch: int | None = None
     """Sequences per GPU and pass."""
+    logprob_micro_batch: int | None = None
+    """Sequences per GPU and pass without gradient."""
     max_tokens_per_gpu: int | None = None
     """Token budget of a packed micro-batch."""
     max_prompt_len: int | None = None
@@ -96,9 +120,25 @@ class MemoryCase(Record):
     rollout_tp: int | None = None
     gpu_memory_utilization: float | None = None
     """The engine's share of a GPU."""
+    engine_sleeps: bool | None = None
+    """Whether a colocated engine frees its share while others work."""
+    sync_bucket_mib: int | None = None
+    """Weights in flight at a hand-over."""
+    has_fused_loss: bool | None = None
+    """The loss never holds all logits."""
     peak_gib: float | None = None
     """Highest memory of one GPU as the source states it."""
+    defaults: str | None = None
+    """Columns that the source does not state, filled with the framework's (or its named script's) default."""
     note: str | None = None
+
+    @property
+    def half(self) -> str:
+        """Return ``train``, whose misses may be read to find what the model lacks, or ``held``, which is scored alone.
+
+        By the SHA-256 of the source's thread, or of its repository where it is a file: an even first byte is `train`.
+        """
+        return "train" if hashlib.sha256(source_unit(self.source).encode()).digest()[0] % 2 == 0 else "held"
 
     @property
     def side(self) -> Side:
@@ -122,11 +162,28 @@ class ExcludedPost(Record):
     reason: str
 
 
+def source_unit(source: str) -> str:
+    """Return the unit of the draw: a thread's address, or the repository of a file, in lower case."""
+    text = source.lower()
+    return text if text.startswith("http") else text.split("@")[0].split(":")[0]
+
+
 @cache
 def memory_cases() -> tuple[MemoryCase, ...]:
-    """Return every case, in the table's order."""
-    rows = read_rows("memory_cases.csv")
-    return tuple(MemoryCase.model_validate({name: text for name, text in row.items() if text}) for row in rows)
+    """Return every case: the first collection, with the rows that the second one replaces, then the second's own."""
+    known = {case.id: case for case in known_cases()}
+    first = tuple(known.pop(case.id, case) for case in _read("memory_cases.csv"))
+    return first + tuple(known.values())
+
+
+@cache
+def known_cases() -> tuple[MemoryCase, ...]:
+    """Return the second collection, in the table's order."""
+    return _read("memory_known.csv")
+
+
+def _read(name: str) -> tuple[MemoryCase, ...]:
+    return tuple(MemoryCase.model_validate({key: text for key, text in row.items() if text}) for row in read_rows(name))
 
 
 @cache
