@@ -2,8 +2,8 @@
 
 The count is that of arXiv 2205.05198 (section 4, 34 bytes a token and unit of width for a GPT layer), carried over to
 gated feed-forwards, grouped heads, experts and recurrent layers: two bytes for every tensor an operator needs again in
-its backward pass. Attention scores are never kept: FlashAttention recomputes them (arXiv 2205.14135), so "selective"
-recompute of the attention saves nothing here. Eager PyTorch keeps more: fp32 copies in norms, the unrotated queries,
+its backward pass. Attention scores are not kept: FlashAttention recomputes them (arXiv 2205.14135), so "selective"
+recompute of the attention saves nothing here; where the kernel is not known, the upper bound has them. Eager PyTorch keeps more: fp32 copies in norms, the unrotated queries,
 the activation beside its product.
 """
 
@@ -36,6 +36,10 @@ STATE_CHUNK_TOKENS = 64
 """Tokens after which a linear-attention kernel stores its state for the backward pass (flash-linear-attention's
 `chunk_size`)."""
 
+SCORE_BYTES = 6
+"""Bytes an attention score keeps for the backward pass: the softmax in fp32 and its 16-bit copy
+(`eager_attention_forward` of transformers' `modeling_llama.py`)."""
+
 Parts = tuple[float, float, float]
 """Bytes a token: as wide as the model, divided by tensor parallelism, and what eager kernels add to the latter."""
 
@@ -57,7 +61,8 @@ def kept_term(shape: ModelShape, layout: TrainLayout, tokens: float) -> Term:
         group.count * _eager(_layer(group.mixer, group.feed_forward, shape), layout) for group in shape.layers
     )
     mid = low if layout.has_fused_kernels else eager
-    return Term(name="activations", low=low, mid=mid, high=eager, source=SOURCE)
+    scores = tokens * _scores(shape, layout) if layout.may_keep_scores else 0.0
+    return Term(name="activations", low=low, mid=mid, high=eager + scores, source=SOURCE)
 
 
 def working_term(shape: ModelShape, layout: TrainLayout, tokens: float, *, with_grads: bool) -> Term:
@@ -67,6 +72,15 @@ def working_term(shape: ModelShape, layout: TrainLayout, tokens: float, *, with_
     eager = tokens * max(_eager(one, layout) for one in layers)
     mid = low if layout.has_fused_kernels else eager
     return Term(name="one layer at work", low=low, mid=mid, high=2 * eager if with_grads else eager, source=SOURCE)
+
+
+def _scores(shape: ModelShape, layout: TrainLayout) -> float:
+    heads = sum(
+        group.count * group.mixer.num_heads
+        for group in shape.layers
+        if isinstance(group.mixer, GroupedAttention | LatentAttention)
+    )
+    return SCORE_BYTES * heads * layout.longest / (layout.tensor * layout.context)
 
 
 def _layer(mixer: Mixer | None, feed_forward: FeedForward | None, shape: ModelShape) -> Parts:

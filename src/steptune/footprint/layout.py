@@ -52,21 +52,33 @@ class TrainLayout(Record):
     """Whether what tensor parallelism leaves whole is divided by it too (arXiv 2205.05198)."""
     weight_bytes: float = 2
     """Bytes of a stored weight."""
+    table_bytes: float | None = None
+    """Bytes of a stored weight of embedding and head; None is as the rest (quantized weights leave them alone)."""
+    has_casts: bool = False
+    """Whether 16-bit copies of whole fp32 weights live through a pass: autocast's, where nothing is sharded."""
     has_master: bool = True
     """An fp32 copy of the weights beside them, with the optimizer; False where the stored weights are fp32 or the
     optimizer works on them."""
     grad_bytes: float = 4
     optimizer_bytes: float = 8
     """Bytes of optimizer state a trained weight: AdamW 8, with 8-bit states 2, SGD 0."""
+    step: Literal["fused", "foreach", "deepspeed"] = "fused"
+    """Who steps the optimizer: one kernel that needs nothing more, PyTorch's lists of tensors, or DeepSpeed's ZeRO."""
     grads_stay: bool = False
     """Whether gradient buffers outlive the update (Megatron's)."""
     weights: Place = Place.DEVICE
     optimizer: Place = Place.DEVICE
+    trained_models: Count = 1
+    """Models of that shape that are trained on the same devices: two with a critic."""
+    frozen_models: Tokens = 0
+    """Models of that shape on the same devices that are only asked: reward model and reference."""
     reference: Place | None = None
     """A second model for the KL penalty; None is none."""
     recompute: Literal["none", "selective", "full"] = "full"
     offloads_inputs: bool = False
     """Whether the inputs of recomputed layers wait on the host."""
+    may_keep_scores: bool = False
+    """Whether the attention may be the eager one, which keeps its scores for the backward pass: not known otherwise."""
     has_fused_kernels: bool = False
     """Norms, rotation and activation in one kernel each (Megatron, Liger); eager PyTorch keeps copies between."""
     micro_tokens: Tokens
@@ -75,9 +87,9 @@ class TrainLayout(Record):
     """Likewise of the passes without gradient; None is `micro_tokens`."""
     logits_tokens: Tokens | None = None
     """Tokens whose logits stand at once, where fewer than the micro-batch has: answers alone, or a chunk."""
-    loss: Literal["fp32", "in_place"] = "fp32"
+    loss: Literal["fp32", "in_place", "fused"] = "fp32"
     """Whether the loss makes an fp32 copy of the logits, or works on them in bf16 and writes the gradient over them
-    (verl's FSDP trainer with FlashAttention's cross-entropy)."""
+    (verl's FSDP trainer with FlashAttention's cross-entropy), or never holds them all."""
     longest: Tokens
     """Prompt and answer at their limits: a micro-batch cannot be smaller."""
     lora_rank: Count | None = None

@@ -12,14 +12,17 @@ from steptune.shapes.shape import ModelShape
 SOURCE = "tokens x vocabulary; copies as in huggingface/trl#3678 and arXiv 2410.10989"
 
 BYTES_EACH: dict[tuple[str, bool], tuple[float, float, float]] = {
-    ("fp32", True): (6.0, 10.0, 14.0),
+    ("fp32", True): (4.0, 10.0, 14.0),
     ("fp32", False): (2.0, 6.0, 10.0),
     ("in_place", True): (2.0, 6.0, 10.0),
     ("in_place", False): (2.0, 4.0, 8.0),
+    ("fused", True): (0.0, 0.0, 2.0),
+    ("fused", False): (0.0, 0.0, 2.0),
 }
-"""Bytes a logit by `TrainLayout.loss` and whether there are gradients. fp32: bf16 and fp32; with its gradient; with the
-entropy's copy. In place: bf16 alone (`div_`); scaled by the temperature into a copy, and its gradient; with the
-entropy's softmax kept (verl at 1dda039, `verl/workers/engine/fsdp/transformer_impl.py`, `inplace_backward`)."""
+"""Bytes a logit by `TrainLayout.loss` and whether there are gradients. fp32: bf16 and
+its gradient, where the loss looks at few positions; bf16 and fp32 with its gradient; with the entropy's copy. In place: bf16 alone (`div_`); scaled by the temperature into a copy, and its gradient; with the
+entropy's softmax kept (verl at 1dda039, `verl/workers/engine/fsdp/transformer_impl.py`, `inplace_backward`). Fused with
+the head: a chunk at a time, which is not worth counting (arXiv 2411.09009), or one copy in bf16."""
 
 
 def logits_term(shape: ModelShape, layout: TrainLayout, tokens: float, *, with_grads: bool) -> Term:

@@ -3,7 +3,11 @@
     rollout   engine's share + its graphs                            | what the trainer leaves on the device
     logprob   weights, gathered units, one layer at work, logits     | the engine asleep (or its whole share)
     train     + gradients, optimizer, kept activations               | likewise
+    step      weights, gradients, optimizer, what its step adds      | likewise
     sync      weights, tensors in flight                             | the engine's weights, awake
+
+An engine on devices of its own keeps its share while it receives new weights: tensors in flight and the receiver's
+context are part of its rollout phase.
 
 Everything here is frozen from published formulas; nothing was fitted to runs that did or did not fit.
 """
@@ -24,9 +28,12 @@ from steptune.footprint.engine import (
 )
 from steptune.footprint.layout import JobLayout, Place, RolloutLayout, TrainLayout
 from steptune.footprint.logits import logits_term
+from steptune.footprint.step import bucket_term, step_terms
 from steptune.footprint.term import Term, exact, total
 from steptune.footprint.weights import (
     adapter_term,
+    casts_term,
+    frozen_term,
     gathered_term,
     gradient_term,
     largest_table_bytes,
@@ -48,6 +55,7 @@ class PhaseName(StrEnum):
     ROLLOUT = "rollout"
     LOGPROB = "logprob"
     TRAIN = "train"
+    STEP = "step"
     SYNC = "sync"
 
 
@@ -82,6 +90,7 @@ def phase_bytes(shape: ModelShape, job: JobLayout, capacity_bytes: float) -> tup
     )
     phases.append(PhaseBytes(phase=PhaseName.LOGPROB, terms=_logprob(shape, train, shared, capacity_bytes)))
     phases.append(PhaseBytes(phase=PhaseName.TRAIN, terms=_train(shape, train, shared, capacity_bytes)))
+    phases.append(PhaseBytes(phase=PhaseName.STEP, terms=_step(shape, train, shared, capacity_bytes)))
     if rollout is not None:
         phases.append(PhaseBytes(phase=PhaseName.SYNC, terms=_sync(shape, train, rollout, shared, capacity_bytes)))
     return tuple(phases)
@@ -89,7 +98,7 @@ def phase_bytes(shape: ModelShape, job: JobLayout, capacity_bytes: float) -> tup
 
 def held_by_trainer(shape: ModelShape, train: TrainLayout) -> tuple[Term, ...]:
     """Return what the trainer leaves on the device while it does nothing."""
-    terms = [context_term("trainer's context"), *_reference(shape, train, is_used=False)]
+    terms = [context_term("trainer's context"), *_reference(shape, train, is_used=False), bucket_term(train)]
     if train.weights is Place.DEVICE:
         terms += [weight_term(shape, train), adapter_term(shape, train)]
     if train.optimizer is Place.DEVICE:
@@ -102,7 +111,8 @@ def held_by_trainer(shape: ModelShape, train: TrainLayout) -> tuple[Term, ...]:
 def _rollout(shape: ModelShape, job: JobLayout, rollout: RolloutLayout, capacity_bytes: float) -> tuple[Term, ...]:
     held = held_by_trainer(shape, job.train) if job.is_colocated else ()
     budget = share_bytes(rollout, capacity_bytes, total(held).value)
-    return _present([exact("engine's share", budget, SHARE_SOURCE), graphs_term(rollout), *held])
+    receiving = [] if job.is_colocated else [_flight(shape, rollout), context_term("receiver's context")]
+    return _present([exact("engine's share", budget, SHARE_SOURCE), graphs_term(rollout), *held, *receiving])
 
 
 def _logprob(
@@ -136,11 +146,32 @@ def _train(
     return _present(
         [
             *_weights(shape, train, with_grads=True),
+            casts_term(shape, train),
             gradient_term(shape, train),
+            bucket_term(train),
             *optimizer,
             *_reference(shape, train, is_used=False),
             *moving,
             _fragmentation(moving),
+            *_around(shape, engine, capacity_bytes),
+        ]
+    )
+
+
+def _step(
+    shape: ModelShape, train: TrainLayout, engine: RolloutLayout | None, capacity_bytes: float
+) -> tuple[Term, ...]:
+    stored = [] if train.weights is Place.HOST else [weight_term(shape, train)]
+    optimizer = [] if train.optimizer is Place.HOST else [optimizer_term(shape, train)]
+    return _present(
+        [
+            *stored,
+            adapter_term(shape, train),
+            gradient_term(shape, train),
+            *optimizer,
+            *step_terms(shape, train),
+            bucket_term(train),
+            *_reference(shape, train, is_used=False),
             *_around(shape, engine, capacity_bytes),
         ]
     )
@@ -163,15 +194,6 @@ def _moving(shape: ModelShape, train: TrainLayout, tokens: float) -> list[Term]:
 def _sync(
     shape: ModelShape, train: TrainLayout, rollout: RolloutLayout, shared: RolloutLayout | None, capacity_bytes: float
 ) -> tuple[Term, ...]:
-    bucket = rollout.sync_bucket_bytes
-    table = largest_table_bytes(parameters(shape)) if bucket is None else bucket
-    flight = Term(
-        name="tensors in flight",
-        low=table,
-        mid=2 * table,
-        high=2 * table,
-        source="one tensor (or bucket), sent and received",
-    )
     optimizer = [optimizer_term(shape, train)] if train.optimizer is Place.DEVICE else []
     if shared is None:
         engine: list[Term] = []
@@ -180,7 +202,14 @@ def _sync(
     else:
         engine = [*_around(shape, shared, capacity_bytes, with_context=False)]
     weights = () if train.weights is Place.HOST else (weight_term(shape, train),)
-    return _present([*weights, *optimizer, flight, *engine, context_term("trainer's context")])
+    return _present([*weights, *optimizer, _flight(shape, rollout), *engine, context_term("trainer's context")])
+
+
+def _flight(shape: ModelShape, rollout: RolloutLayout) -> Term:
+    bucket = rollout.sync_bucket_bytes
+    table = largest_table_bytes(parameters(shape)) if bucket is None else bucket
+    source = "one tensor (or bucket), sent and received: verl's `nccl_checkpoint_engine.py` keeps two"
+    return Term(name="tensors in flight", low=table, mid=2 * table, high=2 * table, source=source)
 
 
 def _weights(shape: ModelShape, train: TrainLayout, *, with_grads: bool) -> list[Term]:
@@ -191,7 +220,7 @@ def _weights(shape: ModelShape, train: TrainLayout, *, with_grads: bool) -> list
 def _reference(shape: ModelShape, train: TrainLayout, *, is_used: bool) -> list[Term]:
     """A reference on the host passes through in pieces, or is there while it is used."""
     here = train.reference is Place.DEVICE or (is_used and train.reference is Place.IDLE_HOST)
-    return [reference_term(shape, train)] if here else []
+    return [*([reference_term(shape, train)] if here else []), frozen_term(shape, train)]
 
 
 def _around(

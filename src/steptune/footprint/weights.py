@@ -16,6 +16,8 @@ from steptune.shapes.shape import ModelShape
 ZERO = "arXiv 1910.02054, section 3.1 (ZeRO)"
 FSDP = "arXiv 2304.11277 (FSDP): a unit is gathered while it is used, the next one while it is waited for"
 
+AUTOCAST = "https://docs.pytorch.org/docs/stable/amp.html (`cache_enabled`: casts are kept within the context)"
+
 GATHERED_BYTES = 2
 """Bytes of a gathered weight: computed in bf16 whatever is stored."""
 
@@ -58,10 +60,26 @@ def local_parameters(shape: ModelShape, layout: TrainLayout) -> Local:
 
 
 def weight_term(shape: ModelShape, layout: TrainLayout) -> Term:
-    """Return the stored weights of one device."""
+    """Return the stored weights of one device, of every model that is trained there."""
     local = local_parameters(shape, layout)
     kept = local.sharded() if layout.sharding == "full" else local.whole
-    return exact("weights", kept * layout.weight_bytes, ZERO)
+    num_bytes = kept * layout.weight_bytes
+    if layout.table_bytes is not None:
+        count = parameters(shape)
+        ways = layout.tensor * (local.dense_ways if layout.sharding == "full" else 1)
+        num_bytes += (layout.table_bytes - layout.weight_bytes) * (count.embedding + count.head) / ways
+    return exact("weights", layout.trained_models * num_bytes, ZERO)
+
+
+def frozen_term(shape: ModelShape, layout: TrainLayout) -> Term:
+    """Return the models that are only asked, whole on every device unless weights are sharded, in bf16."""
+    return exact("frozen models", layout.frozen_models * reference_term(shape, layout).mid, ZERO)
+
+
+def casts_term(shape: ModelShape, layout: TrainLayout) -> Term:
+    """Return autocast's 16-bit copies of the fp32 weights, which the backward pass needs again."""
+    whole = local_parameters(shape, layout).whole if layout.has_casts else 0.0
+    return Term(name="cast weights", low=0.0, mid=GATHERED_BYTES * whole, high=GATHERED_BYTES * whole, source=AUTOCAST)
 
 
 def gathered_term(shape: ModelShape, layout: TrainLayout, *, with_grads: bool) -> Term:
@@ -101,7 +119,7 @@ def optimizer_term(shape: ModelShape, layout: TrainLayout) -> Term:
         return exact("optimizer", _adapters(shape, layout) * each, "arXiv 2106.09685 (LoRA)")
     local = local_parameters(shape, layout)
     kept = local.whole if layout.sharding == "none" else local.sharded()
-    return exact("optimizer", kept * each, ZERO)
+    return exact("optimizer", layout.trained_models * kept * each, ZERO)
 
 
 def reference_term(shape: ModelShape, layout: TrainLayout) -> Term:
@@ -120,6 +138,14 @@ def adapter_term(shape: ModelShape, layout: TrainLayout) -> Term:
 def largest_table_bytes(count: Parameters) -> float:
     """Return the bytes of the largest single tensor in bf16: the embedding."""
     return float(GATHERED_BYTES * count.embedding)
+
+
+def stepped(shape: ModelShape, layout: TrainLayout) -> float:
+    """Return the parameters whose states one device steps."""
+    if layout.lora_rank is not None:
+        return _adapters(shape, layout)
+    local = local_parameters(shape, layout)
+    return local.whole if layout.sharding == "none" else local.sharded()
 
 
 def _adapters(shape: ModelShape, layout: TrainLayout) -> float:
