@@ -61,14 +61,30 @@ def test_tensor_and_sequence_parallelism_divide_a_layer() -> None:
 
 def test_logits_are_tokens_times_vocabulary_in_several_copies() -> None:
     term = logits_term(QWEN, FSDP_8, 1_000, with_grads=True)
-    assert (term.low, term.mid, term.high) == (6 * 152_064_000, 10 * 152_064_000, 14 * 152_064_000)
+    assert (term.low, term.mid, term.high) == (4 * 152_064_000, 10 * 152_064_000, 14 * 152_064_000)
     in_place = logits_term(QWEN, FSDP_8.model_copy(update={"loss": "in_place"}), 1_000, with_grads=True)
     assert (in_place.low, in_place.high) == (2 * 152_064_000, 10 * 152_064_000)
     chunked = logits_term(QWEN, FSDP_8.model_copy(update={"logits_tokens": 100}), 1_000, with_grads=True)
     assert chunked.mid == term.mid / 10
 
 
-@given(SHAPES, st.sampled_from(["none", "full"]), st.integers(0, 50_000), st.integers(0, 50_000))
+def test_a_loss_fused_with_the_head_holds_no_logits_to_speak_of() -> None:
+    term = logits_term(QWEN, FSDP_8.model_copy(update={"loss": "fused"}), 1_000, with_grads=True)
+    assert (term.mid, term.high) == (0, 2 * 152_064_000)
+
+
+def test_every_second_operator_keeps_about_half_and_unknown_attention_may_keep_scores() -> None:
+    fused = FSDP_8.model_copy(update={"has_fused_kernels": True, "recompute": "none"})
+    whole = kept_term(QWEN, fused, 1_000)
+    half = kept_term(QWEN, fused.model_copy(update={"recompute": "operators"}), 1_000)
+    assert half.mid == pytest.approx(whole.mid / 2)
+    eager = kept_term(QWEN, fused.model_copy(update={"may_keep_scores": True}), 1_000)
+    # 28 layers x 28 heads x 4,096 keys x 6 bytes a token
+    assert eager.high - whole.high == pytest.approx(1_000 * 28 * 28 * 4_096 * 6)
+    assert eager.mid == whole.mid
+
+
+@given(SHAPES, st.sampled_from(["none", "operators", "full"]), st.integers(0, 50_000), st.integers(0, 50_000))
 def test_more_tokens_never_need_fewer_bytes(shape: ModelShape, recompute: str, one: int, two: int) -> None:
     layout = TrainLayout.model_validate({**FSDP_8.model_dump(), "recompute": recompute})
     few, many = sorted((one, two))

@@ -151,6 +151,7 @@ def test_the_finding_has_a_line_a_phase_and_the_lines_it_stands_on(oom_paste: An
         "rollout",
         "logprob",
         "train",
+        "step",
         "sync",
         "cache",
     ]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from score_rows import JOB
 
 from steptune.published.async_losers import async_losers
-from steptune.published.memory_cases import memory_cases
+from steptune.published.memory_cases import known_cases, memory_cases
 from steptune.published.public_run import PublicRun
 from steptune.score.board import EACH_LEFT_OUT, Arms, Board, PublicData, public_board
 from steptune.score.memory import TRIVIAL_MEMORY_ARMS
@@ -24,7 +24,7 @@ ARMS = Arms(
 
 
 def board() -> Board:
-    data = PublicData(runs=JOB, losers=async_losers(), cases=memory_cases())
+    data = PublicData(runs=JOB, losers=async_losers(), cases=memory_cases(), known_cases=known_cases())
     return public_board(data, ARMS, date="2026-11-30", steptune_version="0")
 
 

@@ -3,8 +3,8 @@
 The count is that of arXiv 2205.05198 (section 4, 34 bytes a token and unit of width for a GPT layer), carried over to
 gated feed-forwards, grouped heads, experts and recurrent layers: two bytes for every tensor an operator needs again in
 its backward pass. Attention scores are not kept: FlashAttention recomputes them (arXiv 2205.14135), so "selective"
-recompute of the attention saves nothing here; where the kernel is not known, the upper bound has them. Eager PyTorch keeps more: fp32 copies in norms, the unrotated queries,
-the activation beside its product.
+recompute of the attention saves nothing here; where the kernel is not known, the upper bound has them. Eager PyTorch
+keeps more: fp32 copies in norms, the unrotated queries, the activation beside its product.
 """
 
 from typing import assert_never
@@ -36,6 +36,12 @@ STATE_CHUNK_TOKENS = 64
 """Tokens after which a linear-attention kernel stores its state for the backward pass (flash-linear-attention's
 `chunk_size`)."""
 
+OPERATORS = "torchtitan, `distributed/activation_checkpoint.py`: attention and every second matrix product are kept"
+
+KEPT_OPERATORS_FRAC = (0.4, 0.5, 0.6)
+"""Part of the activations that is kept where every second matrix product is computed again: 63 of about 120 kB a token
+and layer of Llama-3-8B, by hand; the order of a layer's products decides which half."""
+
 SCORE_BYTES = 6
 """Bytes an attention score keeps for the backward pass: the softmax in fp32 and its 16-bit copy
 (`eager_attention_forward` of transformers' `modeling_llama.py`)."""
@@ -57,6 +63,9 @@ def kept_term(shape: ModelShape, layout: TrainLayout, tokens: float) -> Term:
     low = tokens * sum(
         group.count * _fused(_layer(group.mixer, group.feed_forward, shape), layout) for group in shape.layers
     )
+    if layout.recompute == "operators":
+        kept = (frac * low for frac in KEPT_OPERATORS_FRAC)
+        return Term(name="activations", low=next(kept), mid=next(kept), high=next(kept), source=OPERATORS)
     eager = tokens * sum(
         group.count * _eager(_layer(group.mixer, group.feed_forward, shape), layout) for group in shape.layers
     )

@@ -1,7 +1,8 @@
 """Does it fit, and the smallest change that keeps the mathematics and would make it fit.
 
-A phase does not fit where even halfway to its lower bound it exceeds the device, fits where its upper bound does not on the fullest
-rank, and is too close to call between. The surprise: an engine can fail *inside* its share: no room for one longest sequence.
+A phase does not fit where even halfway to its lower bound it exceeds the device, fits where its upper bound does not
+on the fullest rank, and is too close to call between. The surprise: an engine can fail *inside* its share: no room for
+one longest sequence.
 """
 
 from dataclasses import dataclass
@@ -30,9 +31,9 @@ UNEVEN_FRAC = 0.05
 
 
 REFUSED_FRAC = 0.5
-"""Part of the way from the middle to the lower bound that must exceed the device before a job is refused. The bounds are
-the extremes of every term: at the whole way 9 of the 22 labelled jobs that were caught were *too close*, four of them with
-their middle far above the card (half `train` of the public memory cases, 2026-11-30)."""
+"""Part of the way from the middle to the lower bound that must exceed the device before a job is refused. The bounds
+are the extremes of every term: at the whole way 9 of the 22 labelled jobs that were caught were *too close*, four of
+them with their middle far above the card (half `train` of the public memory cases, 2026-11-30)."""
 
 
 @final

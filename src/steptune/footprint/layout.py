@@ -74,7 +74,9 @@ class TrainLayout(Record):
     """Models of that shape on the same devices that are only asked: reward model and reference."""
     reference: Place | None = None
     """A second model for the KL penalty; None is none."""
-    recompute: Literal["none", "selective", "full"] = "full"
+    recompute: Literal["none", "selective", "operators", "full"] = "full"
+    """What is computed again in the backward pass: nothing, attention alone, every second operator (torchtitan's
+    selective checkpoints), or whole layers."""
     offloads_inputs: bool = False
     """Whether the inputs of recomputed layers wait on the host."""
     may_keep_scores: bool = False

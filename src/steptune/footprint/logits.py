@@ -19,10 +19,10 @@ BYTES_EACH: dict[tuple[str, bool], tuple[float, float, float]] = {
     ("fused", True): (0.0, 0.0, 2.0),
     ("fused", False): (0.0, 0.0, 2.0),
 }
-"""Bytes a logit by `TrainLayout.loss` and whether there are gradients. fp32: bf16 and
-its gradient, where the loss looks at few positions; bf16 and fp32 with its gradient; with the entropy's copy. In place: bf16 alone (`div_`); scaled by the temperature into a copy, and its gradient; with the
-entropy's softmax kept (verl at 1dda039, `verl/workers/engine/fsdp/transformer_impl.py`, `inplace_backward`). Fused with
-the head: a chunk at a time, which is not worth counting (arXiv 2411.09009), or one copy in bf16."""
+"""Bytes a logit by `TrainLayout.loss` and whether there are gradients. fp32: bf16 and its gradient, where the loss
+looks at few positions; bf16 and fp32 with its gradient; with the entropy's copy. In place: bf16 alone (`div_`); scaled
+by the temperature into a copy, and its gradient; with the entropy's softmax kept (verl at 1dda039, `verl/workers/engine/fsdp/transformer_impl.py`, `inplace_backward`).
+Fused with the head: a chunk at a time, which is not worth counting (arXiv 2411.09009), or one copy in bf16."""
 
 
 def logits_term(shape: ModelShape, layout: TrainLayout, tokens: float, *, with_grads: bool) -> Term:

@@ -10,7 +10,7 @@ from typing import final
 
 from steptune.core.records import Record
 from steptune.published.async_losers import AsyncLoser
-from steptune.published.memory_cases import MemoryCase, MemoryLabel
+from steptune.published.memory_cases import MemoryCase
 from steptune.published.public_run import PublicRun
 from steptune.published.split import Side
 from steptune.score.choice import choices, order
@@ -27,12 +27,13 @@ from steptune.score.errors import (
     is_structural,
 )
 from steptune.score.groups import Group, scored_groups
-from steptune.score.memory import MemoryModel, MemoryScore, score_memory
+from steptune.score.memory import MemoryModel, MemoryScore, case_sets, score_memory
 from steptune.score.model import StepModel
 from steptune.score.noise import NoiseLine, noise_lines
 from steptune.score.peaks import PeakLine, PeakModel, peak_lines
 from steptune.score.refusals import RefusalLine, refusal_lines
 from steptune.score.signs import SignCall, async_pairs, score_signs
+from steptune.score.spread import Bounds
 
 BOTH_SIDES = "both"
 """Side of the sign test over all pairs: each side alone has few losers."""
@@ -59,6 +60,8 @@ class ErrorLine(Record):
     statistic: str
     arm: str
     median_frac: float | None
+    median_bounds_frac: Bounds | None
+    """80 % interval of the median over jobs."""
     p90_frac: float | None
     num_groups: int
     num_answered: int
@@ -72,6 +75,7 @@ class ChoiceLine(Record):
     side: str
     arm: str
     regret_frac: float | None
+    regret_bounds_frac: Bounds | None
     random_regret_frac: float | None
     mean_rank: float | None
     order_right_frac: float | None
@@ -87,6 +91,7 @@ class SignLine(Record):
     arm: str
     balanced_frac: float | None
     """Mean share of faster and of other pairs called right; a refusal is wrong."""
+    balanced_bounds_frac: Bounds | None
     plain_frac: float | None
     num_faster: int
     num_others: int
@@ -137,6 +142,8 @@ class PublicData:
     runs: Sequence[PublicRun]
     losers: Sequence[AsyncLoser]
     cases: Sequence[MemoryCase]
+    known_cases: Sequence[MemoryCase] = ()
+    """Those of ``cases`` whose configuration is known well enough for the headline."""
 
 
 def public_board(data: PublicData, arms: Arms, *, date: str, steptune_version: str) -> Board:
@@ -153,7 +160,7 @@ def public_board(data: PublicData, arms: Arms, *, date: str, steptune_version: s
         refusals=tuple(line for side, members in by_side.items() for line in refusal_lines(side, arms.step, members)),
         choices=tuple(_choice_line(side, arm, members) for side, members in by_side.items() for arm in arms.step),
         signs=tuple(_sign_lines(groups, data.losers, arms.sign)),
-        memory=tuple(_memory_scores(data.cases, arms.memory)),
+        memory=tuple(_memory_scores(data, arms.memory)),
         peaks=peak_lines(arms.peaks, data.cases),
         noise=noise_lines(data.runs),
         notes=tuple(arms.notes),
@@ -182,6 +189,7 @@ def _error_line(side: str, statistic: str, arm: str, errors: Errors) -> ErrorLin
         statistic=statistic,
         arm=arm,
         median_frac=errors.median_frac,
+        median_bounds_frac=errors.median_bounds_frac,
         p90_frac=errors.p90_frac,
         num_groups=errors.num_groups,
         num_answered=errors.num_answered,
@@ -195,6 +203,7 @@ def _choice_line(side: str, arm: StepModel, groups: Sequence[Group]) -> ChoiceLi
         side=side,
         arm=arm.name,
         regret_frac=chosen.regret_frac,
+        regret_bounds_frac=chosen.regret_bounds_frac,
         random_regret_frac=chosen.random_regret_frac,
         mean_rank=chosen.mean_rank,
         order_right_frac=order(arm, groups).right_frac,
@@ -215,6 +224,7 @@ def _sign_lines(
                 side=side,
                 arm=name,
                 balanced_frac=signs.balanced_frac,
+                balanced_bounds_frac=signs.balanced_bounds_frac,
                 plain_frac=signs.plain_frac,
                 num_faster=signs.num_faster,
                 num_others=signs.num_others,
@@ -222,9 +232,8 @@ def _sign_lines(
             )
 
 
-def _memory_scores(cases: Sequence[MemoryCase], arms: Sequence[tuple[str, MemoryModel]]) -> Iterable[MemoryScore]:
-    clear = [case for case in cases if case.label is not MemoryLabel.WEAK]
-    for name, model in arms:
-        yield score_memory(name, model, cases)
-    for name, model in arms:
-        yield score_memory(f"{name}, without weak labels", model, clear)
+def _memory_scores(data: PublicData, arms: Sequence[tuple[str, MemoryModel]]) -> Iterable[MemoryScore]:
+    for what, members in case_sets(data.cases, data.known_cases).items():
+        if members:
+            for name, model in arms:
+                yield score_memory(f"{name}: {what}", model, members)

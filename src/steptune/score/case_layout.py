@@ -53,8 +53,8 @@ STORED: dict[str, tuple[float, bool, float]] = {
     "bf16": (2, False, 2),
     "nf4": (0.5625, False, 2),
 }
-"""Bytes of a stored weight, whether an fp32 master stands beside it, and bytes of its gradient, by the table's word. Four
-bits and a scale in fp32 for 64 weights (arXiv 2305.14314, section 3)."""
+"""Bytes of a stored weight, whether an fp32 master stands beside it, and bytes of its gradient, by the table's word.
+Four bits and a scale in fp32 for 64 weights (arXiv 2305.14314, section 3)."""
 
 STATES = {"fp32": 8.0, "mixed": 8.0, "bf16": 4.0, "nf4": 8.0}
 """Bytes of Adam's two states a trained weight: in the precision of what is stepped."""
@@ -122,7 +122,7 @@ def train_layout(case: MemoryCase, given: Given, vocab_size: int) -> TrainLayout
         trained_models=case.trained_models,
         frozen_models=case.frozen_models,
         reference=Place.DEVICE if _has_reference(case) else None,
-        recompute="none" if case.recompute == "none" else "selective" if case.recompute == "selective" else "full",
+        recompute=_recompute(case),
         offloads_inputs=case.recompute == "offload",
         may_keep_scores=case.framework in EAGER_ATTENTION,
         has_fused_kernels=is_megatron,
@@ -155,6 +155,14 @@ def _step(case: MemoryCase, sharding: str | None) -> Literal["fused", "foreach",
         return "deepspeed"
     is_fused = sharding == "megatron" or case.framework in FUSED_STEPS or case.optimizer is not None
     return "fused" if is_fused else "foreach"
+
+
+def _recompute(case: MemoryCase) -> Literal["none", "selective", "operators", "full"]:
+    if case.recompute == "none":
+        return "none"
+    if case.recompute == "selective":
+        return "operators" if case.framework == "torchtitan" else "selective"
+    return "full"
 
 
 def _has_reference(case: MemoryCase) -> bool:

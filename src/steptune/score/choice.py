@@ -15,6 +15,7 @@ from steptune.score.errors import is_large
 from steptune.score.groups import Group, step_of
 from steptune.score.model import StepModel, forecast_s
 from steptune.score.quantiles import equal_weight_mean
+from steptune.score.spread import Bounds, over_groups, weighted_mean
 
 
 @final
@@ -24,6 +25,8 @@ class Choices:
 
     regret_frac: float | None
     """Mean of chosen / best step time, less 1; a refusal stays where it is."""
+    regret_bounds_frac: Bounds | None
+    """80 % interval over jobs."""
     random_regret_frac: float | None
     """The same for a row picked at random: the floor of ability."""
     mean_rank: float | None
@@ -55,6 +58,7 @@ def choices(model: StepModel, groups: Sequence[Group]) -> Choices:
             ranks[group.name].append(1 + times.index(chosen_s))
     return Choices(
         regret_frac=equal_weight_mean(regrets),
+        regret_bounds_frac=over_groups(regrets, weighted_mean),
         random_regret_frac=equal_weight_mean(randoms),
         mean_rank=equal_weight_mean(ranks),
         num_choices=sum(map(len, regrets.values())),

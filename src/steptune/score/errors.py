@@ -14,6 +14,7 @@ from steptune.published.public_run import PublicRun
 from steptune.score.groups import Group, Pair, step_of
 from steptune.score.model import StepModel, forecast_s
 from steptune.score.quantiles import as_frac, equal_weight_quantile
+from steptune.score.spread import Bounds, over_groups, weighted_median
 
 LARGE_MOVE = math.log(1.1)
 """|ln ratio| above which a move is large: below it, no change is a good forecast."""
@@ -48,6 +49,12 @@ class Errors:
     def median_frac(self) -> float | None:
         """Median error as a fraction, jobs weighted equally."""
         return as_frac(equal_weight_quantile(self.by_group, 0.5))
+
+    @property
+    def median_bounds_frac(self) -> Bounds | None:
+        """80 % interval of the median over jobs."""
+        found = over_groups(self.by_group, weighted_median)
+        return None if found is None else (math.expm1(found[0]), math.expm1(found[1]))
 
     @property
     def p90_frac(self) -> float | None:

@@ -1,7 +1,7 @@
 """The footprint model as an arm of the memory score: a labelled case as a layout, judged as any job is.
 
-Rules, written before the arm was scored once: what a post does not state has its framework's default where one is known;
-a setting that decides and has none takes its most favourable value, and then only *does not fit* is an answer
+Rules, written before the arm was scored once: what a post does not state has its framework's default where one is
+known; a setting that decides and has none takes its most favourable value, and then only *does not fit* is an answer
 (`case_layout.py`). Surprise: a case without the model's name or the GPU's memory is not guessed at, though its outcome
 may be obvious to a reader.
 """

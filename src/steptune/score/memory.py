@@ -6,12 +6,13 @@ of a setting or of a known device, is counted apart and never as right.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import final
 
 from steptune.core.records import Record
 from steptune.published.memory_cases import MemoryCase, MemoryLabel, MemoryOutcome
+from steptune.score.spread import Bounds, of_share
 
 BYTES_PER_PARAM = 16
 """bf16 weight and gradient, fp32 master copy and two Adam moments: 2 + 2 + 4 + 4 + 4."""
@@ -42,8 +43,11 @@ class MemoryScore(Record):
     num_fit: int
     oom_caught_frac: float | None
     """Ran out, and the model said *does not fit* or *too close*."""
+    oom_caught_bounds: Bounds | None
+    """80 % interval of it."""
     fit_refused_frac: float | None
     """Fitted, and the model said *does not fit*."""
+    fit_refused_bounds: Bounds | None
     too_close_frac: float | None
     """Of all, answered or not."""
     unknown_frac: float | None
@@ -62,15 +66,37 @@ def score_memory(name: str, model: MemoryModel, cases: Sequence[MemoryCase]) -> 
     num_oom = sum(count for (outcome, _), count in answers.items() if outcome is MemoryOutcome.OUT_OF_MEMORY)
     num_all = sum(answers.values())
     caught = sum(answers[MemoryOutcome.OUT_OF_MEMORY, answer] for answer in (Fits.NO, Fits.TOO_CLOSE))
+    refused = answers[MemoryOutcome.FIT, Fits.NO]
     return MemoryScore(
         name=name,
         num_oom=num_oom,
         num_fit=num_all - num_oom,
         oom_caught_frac=_share(caught, num_oom),
-        fit_refused_frac=_share(answers[MemoryOutcome.FIT, Fits.NO], num_all - num_oom),
+        oom_caught_bounds=of_share(caught, num_oom),
+        fit_refused_frac=_share(refused, num_all - num_oom),
+        fit_refused_bounds=of_share(refused, num_all - num_oom),
         too_close_frac=_share(sum(answers[outcome, Fits.TOO_CLOSE] for outcome in MemoryOutcome), num_all),
         unknown_frac=_share(sum(answers[outcome, Fits.UNKNOWN] for outcome in MemoryOutcome), num_all),
     )
+
+
+def case_sets(cases: Sequence[MemoryCase], known: Sequence[MemoryCase]) -> Mapping[str, Sequence[MemoryCase]]:
+    """Return the sets that are scored, by name; what a fault explains is scored apart from all others.
+
+    Args:
+        cases: every case.
+        known: the second collection, whose configurations are known well enough; its half `held` is the headline.
+    """
+    by_size = [case for case in cases if case.cause is None]
+    clear = [case for case in by_size if case.label is not MemoryLabel.WEAK]
+    names = {case.id for case in known}
+    return {
+        "known, held": [case for case in clear if case.id in names and case.half == "held"],
+        "known, train": [case for case in clear if case.id in names and case.half == "train"],
+        "all but weak labels": clear,
+        "all": by_size,
+        "explained by a fault": [case for case in cases if case.cause is not None],
+    }
 
 
 def always_fits(case: MemoryCase) -> Fits:

@@ -17,6 +17,7 @@ from steptune.published.split import Side
 from steptune.score.errors import forecast_log_ratio
 from steptune.score.groups import Group, step_of
 from steptune.score.model import StepModel, is_overlapped
+from steptune.score.spread import Bounds, of_share
 
 SIGN_BAND = math.log(1.02)
 """|ln ratio| below which a pair is a tie and so not faster: the same recipe twice is a median 2 % apart."""
@@ -66,6 +67,18 @@ class Signs:
         if not self.num_faster or not self.num_others:
             return None
         return (self.faster_right / self.num_faster + self.others_right / self.num_others) / 2
+
+    @property
+    def balanced_bounds_frac(self) -> Bounds | None:
+        """80 % interval: the two shares vary on their own, so their half widths add as squares."""
+        first = of_share(self.faster_right, self.num_faster)
+        second = of_share(self.others_right, self.num_others)
+        if first is None or second is None or self.balanced_frac is None:
+            return None
+        shares = (self.faster_right / self.num_faster, self.others_right / self.num_others)
+        below = math.hypot(shares[0] - first[0], shares[1] - second[0]) / 2
+        above = math.hypot(first[1] - shares[0], second[1] - shares[1]) / 2
+        return self.balanced_frac - below, self.balanced_frac + above
 
     @property
     def plain_frac(self) -> float | None:

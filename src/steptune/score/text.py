@@ -76,13 +76,14 @@ def prospective_text(lines: Sequence[ProspectiveLine], aa_frac: float | None, nu
 
 
 def _error_table(lines: Sequence[ErrorLine]) -> list[str]:
-    head = ["statistic", "side", "arm", "median", "90th pct", "answered", "jobs"]
+    head = ["statistic", "side", "arm", "median", "80 % of it", "90th pct", "answered", "jobs"]
     rows = [
         [
             line.statistic,
             line.side,
             line.arm,
             _percent(line.median_frac),
+            _bounds(line.median_bounds_frac),
             _percent(line.p90_frac),
             f"{line.num_answered} of {line.num_asked}",
             str(line.num_groups),
@@ -105,6 +106,7 @@ def _choice_table(lines: Sequence[ChoiceLine]) -> list[str]:
         "choice among equal devices",
         "side",
         "regret",
+        "80 % of it",
         "random pick",
         "mean rank",
         "order right",
@@ -116,6 +118,7 @@ def _choice_table(lines: Sequence[ChoiceLine]) -> list[str]:
             line.arm,
             line.side,
             _percent(line.regret_frac),
+            _bounds(line.regret_bounds_frac),
             _percent(line.random_regret_frac),
             NOTHING if line.mean_rank is None else f"{line.mean_rank:.2f}",
             _percent(line.order_right_frac),
@@ -128,12 +131,13 @@ def _choice_table(lines: Sequence[ChoiceLine]) -> list[str]:
 
 
 def _sign_table(lines: Sequence[SignLine]) -> list[str]:
-    head = ["is asynchronous faster?", "side", "balanced", "plain", "faster", "not faster", "refused"]
+    head = ["is asynchronous faster?", "side", "balanced", "80 % of it", "plain", "faster", "not faster", "refused"]
     rows = [
         [
             line.arm,
             line.side,
             _percent(line.balanced_frac),
+            _bounds(line.balanced_bounds_frac),
             _percent(line.plain_frac),
             str(line.num_faster),
             str(line.num_others),
@@ -145,12 +149,24 @@ def _sign_table(lines: Sequence[SignLine]) -> list[str]:
 
 
 def _memory_table(scores: Sequence[MemoryScore]) -> list[str]:
-    head = ["does it fit?", "caught", "refused wrongly", "too close", "cannot say", "ran out", "fitted"]
+    head = [
+        "does it fit?",
+        "caught",
+        "80 % of it",
+        "refused wrongly",
+        "80 % of it",
+        "too close",
+        "cannot say",
+        "ran out",
+        "fitted",
+    ]
     rows = [
         [
             score.name,
             _percent(score.oom_caught_frac),
+            _bounds(score.oom_caught_bounds),
             _percent(score.fit_refused_frac),
+            _bounds(score.fit_refused_bounds),
             _percent(score.too_close_frac),
             _percent(score.unknown_frac),
             str(score.num_oom),
@@ -185,6 +201,10 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+
+def _bounds(bounds: tuple[float, float] | None) -> str:
+    return NOTHING if bounds is None else f"{100 * bounds[0]:.0f} to {100 * bounds[1]:.0f} %"
 
 
 def _percent(frac: float | None) -> str:

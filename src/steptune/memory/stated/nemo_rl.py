@@ -43,6 +43,7 @@ def _dtensor(asked: Asked, longest: int, devices: int, idle: Place) -> TrainLayo
         # weights are loaded in fp32 and computed in `policy.precision` (models/policy/dtensor_policy_worker.py)
         weight_bytes=4,
         has_master=False,
+        step="foreach",  # `torch.optim.AdamW` of the recipes (examples/configs/grpo_math_1B.yaml)
         weights=place,
         optimizer=place,
         reference=_reference(asked),

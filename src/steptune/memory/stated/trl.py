@@ -49,6 +49,7 @@ def _train(asked: Asked, prompt: int, answer: int, devices: int) -> TrainLayout:
         has_master=is_deepspeed,
         grad_bytes=2 if is_deepspeed else max(2.0, stored),
         optimizer_bytes=8 if is_deepspeed else 2 * states,
+        step="deepspeed" if is_deepspeed else "fused",
         optimizer=Place.HOST if offloaded else Place.DEVICE,
         reference=Place.DEVICE if asked.number("beta", 0.0) and not has_adapters else None,
         recompute="full" if asked.flag("gradient_checkpointing", default=True) else "none",

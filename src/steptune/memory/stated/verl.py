@@ -48,6 +48,7 @@ def _fsdp(asked: Asked, longest: int) -> TrainLayout:
         has_master=False,
         grad_bytes=stored,
         optimizer_bytes=2 * stored,
+        step="foreach",  # `torch.optim.AdamW` as it is (verl/workers/config/optimizer.py)
         weights=Place.HOST if goes else _place(asked, f"{config}.param_offload"),
         optimizer=Place.HOST if goes else _place(asked, f"{config}.optimizer_offload"),
         reference=_reference(asked, "actor_rollout_ref.ref.fsdp_config.param_offload"),
