@@ -21,8 +21,9 @@ BYTES_EACH: dict[tuple[str, bool], tuple[float, float, float]] = {
 }
 """Bytes a logit by `TrainLayout.loss` and whether there are gradients. fp32: bf16 and its gradient, where the loss
 looks at few positions; bf16 and fp32 with its gradient; with the entropy's copy. In place: bf16 alone (`div_`); scaled
-by the temperature into a copy, and its gradient; with the entropy's softmax kept (verl at 1dda039, `verl/workers/engine/fsdp/transformer_impl.py`, `inplace_backward`).
-Fused with the head: a chunk at a time, which is not worth counting (arXiv 2411.09009), or one copy in bf16."""
+by the temperature into a copy, and its gradient; with the entropy's softmax kept (verl at 1dda039,
+`verl/workers/engine/fsdp/transformer_impl.py`, `inplace_backward`).
+Fused with the head: a chunk at a time, not worth counting (arXiv 2411.09009), or one copy in bf16."""
 
 
 def logits_term(shape: ModelShape, layout: TrainLayout, tokens: float, *, with_grads: bool) -> Term:

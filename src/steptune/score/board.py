@@ -38,7 +38,7 @@ from steptune.score.spread import Bounds
 BOTH_SIDES = "both"
 """Side of the sign test over all pairs: each side alone has few losers."""
 
-EACH_LEFT_OUT = "each source left out"
+EACH_LEFT_OUT = "each left out"
 """Side of a model that is fitted anew without each source."""
 
 RATIO_STATISTICS: Mapping[str, PairFilter] = {

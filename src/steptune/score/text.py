@@ -24,6 +24,7 @@ def board_text(board: Board) -> str:
             f"jobs with a scored pair: {_counts(board.num_groups)}",
             f"ordered pairs left out: {_counts(board.num_pairs_left_out)}",
             "errors are |ln(forecast / measured)| as a percentage, jobs weighted equally",
+            "in brackets: 80 % intervals, over jobs for errors and over cases for shares",
             *(line for note in board.notes for line in wrap(note, TEXT_WIDTH)),
             "",
             *_table(
@@ -76,14 +77,13 @@ def prospective_text(lines: Sequence[ProspectiveLine], aa_frac: float | None, nu
 
 
 def _error_table(lines: Sequence[ErrorLine]) -> list[str]:
-    head = ["statistic", "side", "arm", "median", "80 % of it", "90th pct", "answered", "jobs"]
+    head = ["statistic", "side", "arm", "median", "90th pct", "answered", "jobs"]
     rows = [
         [
             line.statistic,
             line.side,
             line.arm,
-            _percent(line.median_frac),
-            _bounds(line.median_bounds_frac),
+            _spread(line.median_frac, line.median_bounds_frac),
             _percent(line.p90_frac),
             f"{line.num_answered} of {line.num_asked}",
             str(line.num_groups),
@@ -106,7 +106,6 @@ def _choice_table(lines: Sequence[ChoiceLine]) -> list[str]:
         "choice among equal devices",
         "side",
         "regret",
-        "80 % of it",
         "random pick",
         "mean rank",
         "order right",
@@ -117,8 +116,7 @@ def _choice_table(lines: Sequence[ChoiceLine]) -> list[str]:
         [
             line.arm,
             line.side,
-            _percent(line.regret_frac),
-            _bounds(line.regret_bounds_frac),
+            _spread(line.regret_frac, line.regret_bounds_frac),
             _percent(line.random_regret_frac),
             NOTHING if line.mean_rank is None else f"{line.mean_rank:.2f}",
             _percent(line.order_right_frac),
@@ -131,13 +129,12 @@ def _choice_table(lines: Sequence[ChoiceLine]) -> list[str]:
 
 
 def _sign_table(lines: Sequence[SignLine]) -> list[str]:
-    head = ["is asynchronous faster?", "side", "balanced", "80 % of it", "plain", "faster", "not faster", "refused"]
+    head = ["is asynchronous faster?", "side", "balanced", "plain", "faster", "not faster", "refused"]
     rows = [
         [
             line.arm,
             line.side,
-            _percent(line.balanced_frac),
-            _bounds(line.balanced_bounds_frac),
+            _spread(line.balanced_frac, line.balanced_bounds_frac),
             _percent(line.plain_frac),
             str(line.num_faster),
             str(line.num_others),
@@ -152,9 +149,7 @@ def _memory_table(scores: Sequence[MemoryScore]) -> list[str]:
     head = [
         "does it fit?",
         "caught",
-        "80 % of it",
         "refused wrongly",
-        "80 % of it",
         "too close",
         "cannot say",
         "ran out",
@@ -163,10 +158,8 @@ def _memory_table(scores: Sequence[MemoryScore]) -> list[str]:
     rows = [
         [
             score.name,
-            _percent(score.oom_caught_frac),
-            _bounds(score.oom_caught_bounds),
-            _percent(score.fit_refused_frac),
-            _bounds(score.fit_refused_bounds),
+            _spread(score.oom_caught_frac, score.oom_caught_bounds),
+            _spread(score.fit_refused_frac, score.fit_refused_bounds),
             _percent(score.too_close_frac),
             _percent(score.unknown_frac),
             str(score.num_oom),
@@ -203,8 +196,9 @@ def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
 
 
-def _bounds(bounds: tuple[float, float] | None) -> str:
-    return NOTHING if bounds is None else f"{100 * bounds[0]:.0f} to {100 * bounds[1]:.0f} %"
+def _spread(value: float | None, bounds: tuple[float, float] | None) -> str:
+    """Return a figure with its 80 % interval, both in per cent."""
+    return _percent(value) if bounds is None else f"{_percent(value)} ({100 * bounds[0]:.0f}-{100 * bounds[1]:.0f})"
 
 
 def _percent(frac: float | None) -> str:
