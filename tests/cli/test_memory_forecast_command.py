@@ -66,7 +66,7 @@ def test_json_has_every_figure_with_its_source(script: Path, capsys: pytest.Capt
     assert main(["forecast", str(script), "--device", "H100", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["answer"] == "fits"
-    assert {phase["phase"] for phase in answer["phases"]} == {"rollout", "logprob", "train", "sync"}
+    assert {phase["phase"] for phase in answer["phases"]} == {"rollout", "logprob", "train", "step", "sync"}
     for phase in answer["phases"]:
         assert all(term["note"] and term["source"] == "forecast" for term in phase["terms"].values())
 
