@@ -92,10 +92,12 @@ def modelled(job: Job, profile: VllmProfile, moves: Moves, work: Work) -> Rollou
         kv_tokens=(num_blocks(job, settings["kv_frac"]) - 1) * BLOCK,
         share_prefill=shares,
         shares_cache=shares,
-        block_tokens=BLOCK,
+        unfilled_tokens=_unfilled(work),
     )
     if settings["order"] == "longest_first":
         work = replace(work, steps=tuple(tuple(sorted(step, key=_longest_first)) for step in work.steps))
+    if settings["client_rows"] is not None:
+        work = _with_a_gap(work)
     made = [makespan(knobs, prices, work, step=i) for i in range(len(work.steps))]
     return Rollout(seconds=fmean(m.seconds for m in made), preempted=fmean(m.num_preempted for m in made))
 
@@ -139,6 +141,22 @@ def _work(job: Job, profile: VllmProfile) -> Work:
         for lengths in profile.lengths
     )
     return Work(steps=steps, max_completion=job.lengths.longest)
+
+
+def _with_a_gap(work: Work) -> Work:
+    """Add the iteration that a slot stays empty: the next one has begun when the client's next request comes."""
+    steps = tuple(
+        tuple(replace(g, rows=tuple(RowShape(tokens=row.tokens + 1) for row in g.rows)) for g in step)
+        for step in work.steps
+    )
+    return replace(work, steps=steps, max_completion=work.max_completion + 1)
+
+
+def _unfilled(work: Work) -> int:
+    """Return the tokens of a row's last block that stay empty, averaged over every iteration of every row."""
+    lives = [(group.prompt, row.tokens) for step in work.steps for group in step for row in group.rows]
+    empty = [-(prompt + made) % BLOCK for prompt, tokens in lives for made in range(tokens)]
+    return round(fmean(empty))
 
 
 def _longest_first(group: GroupShape) -> int:

@@ -117,12 +117,12 @@ VLLM = Job(
 )  # fmt: skip
 
 
-def waves_s(index: int, at_once: int) -> tuple[float, list[Reading]]:
-    """Walk a batch iteration by iteration: 10 ms and 1 ms per running row."""
+def waves_s(index: int, at_once: int, gap: int = 0) -> tuple[float, list[Reading]]:
+    """Walk a batch iteration by iteration: 10 ms and 1 ms per running row; ``gap`` of them a row's slot is empty."""
     waiting, running, readings, seconds = step_lengths(VLLM, index), list[int](), list[Reading](), 0.0
     while waiting or running:
         while waiting and len(running) < at_once:
-            running.append(waiting.pop(0))
+            running.append(waiting.pop(0) + gap)
         one_s = 0.010 + 0.001 * len(running)
         seconds += one_s
         readings.append(
@@ -150,11 +150,11 @@ def vllm_profile() -> VllmProfile:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("moves", "at_once"), [({"max_num_seqs": 32}, 24), ({"client_rows": 4}, 4)])
-def test_a_made_up_server_is_forecast_from_its_drain(moves: Moves, at_once: int) -> None:
+@pytest.mark.parametrize(("moves", "at_once", "gap"), [({"max_num_seqs": 32}, 24, 0), ({"client_rows": 4}, 4, 1)])
+def test_a_made_up_server_is_forecast_from_its_drain(moves: Moves, at_once: int, gap: int) -> None:
     told = vllm_forecast.forecast(VLLM, vllm_profile(), (), moves)
     steps = range(4)
-    true = sum(waves_s(i, at_once)[0] for i in steps) / sum(waves_s(i, 8)[0] for i in steps)
+    true = sum(waves_s(i, at_once, gap)[0] for i in steps) / sum(waves_s(i, 8)[0] for i in steps)
     assert told.ratio == pytest.approx(true, rel=0.04)
 
 

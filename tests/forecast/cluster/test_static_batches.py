@@ -68,14 +68,14 @@ def test_the_last_holder_frees_the_shared_prompt() -> None:
     assert made.group_done_s[0] < made.group_done_s[1] == made.seconds
 
 
-def test_half_empty_blocks_leave_less_room() -> None:
+def test_unfilled_blocks_leave_less_room() -> None:
     job = work(group(*[6] * 8, prompt=4), limit=6)
     exact, blocks = (
-        makespan(RolloutKnobs(num_replicas=1, kv_tokens=44, block_tokens=tokens), FREE, job) for tokens in (1, 8)
+        makespan(RolloutKnobs(num_replicas=1, kv_tokens=44, unfilled_tokens=tokens), FREE, job) for tokens in (0, 4)
     )
     assert blocks.seconds > exact.seconds
 
 
-def test_a_cache_without_room_for_half_a_block_more_than_the_longest_row_is_refused() -> None:
+def test_a_cache_that_does_not_hold_the_longest_rows_last_block_is_refused() -> None:
     with pytest.raises(ForecastError, match="longest row"):
-        makespan(RolloutKnobs(num_replicas=1, kv_tokens=10, block_tokens=8), FREE, work(group(6, prompt=4), limit=6))
+        makespan(RolloutKnobs(num_replicas=1, kv_tokens=10, unfilled_tokens=3), FREE, work(group(6, prompt=4), limit=6))

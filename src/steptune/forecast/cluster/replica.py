@@ -342,7 +342,7 @@ class Replica:
             return True
         if self.knobs.admission == "reserve":
             return self.cached + row.group.shape.prompt + self.max_completion <= limit
-        return self._has_room(self._own_prompt(row) + row.made + 1 + self.knobs.half_block)
+        return self._has_room(self._own_prompt(row) + row.made + 1 + self.knobs.unfilled_tokens)
 
     def _made(self, row: Row) -> int:
         return row.made + (self.iteration - row.since if row in self.running else 0)
@@ -353,7 +353,7 @@ class Replica:
         return 0 if is_shared else row.group.shape.prompt
 
     def _held(self, row: Row) -> int:
-        own = self.max_completion if self.knobs.admission == "reserve" else self._made(row) + self.knobs.half_block
+        own = self.max_completion if self.knobs.admission == "reserve" else self._made(row) + self.knobs.unfilled_tokens
         return self._own_prompt(row) + own
 
     def _hold(self, row: Row) -> None:

@@ -28,8 +28,8 @@ class RolloutKnobs:
     """A group's prompt is computed once in its replica."""
     shares_cache: bool = False
     """Its rows also hold the prompt once, and a row that was thrown out finds it again while a sibling runs."""
-    block_tokens: int = 1
-    """Tokens of a cache block: a row's last one is half empty on average."""
+    unfilled_tokens: int = 0
+    """Tokens of a row's last cache block that stay empty, on average over its life."""
     num_env_workers: int | None = None
     """Environment calls served at once; None is no limit."""
 
@@ -39,10 +39,9 @@ class RolloutKnobs:
             self.devices_per_replica,
             self.max_rows,
             self.kv_tokens,
-            self.block_tokens,
             self.num_env_workers,
         )
-        if any(count is not None and count < 1 for count in counts):
+        if any(count is not None and count < 1 for count in counts) or self.unfilled_tokens < 0:
             raise ForecastError(
                 explain(
                     "a rollout side cannot have this",
@@ -52,14 +51,9 @@ class RolloutKnobs:
                 )
             )
 
-    @property
-    def half_block(self) -> int:
-        """Tokens of a row's last block that stay empty, on average."""
-        return (self.block_tokens - 1) // 2
-
     def holds(self, positions: int) -> bool:
         """Return whether a replica's cache has room for a row so long."""
-        return self.kv_tokens is None or self.kv_tokens >= positions + self.half_block
+        return self.kv_tokens is None or self.kv_tokens >= positions + self.unfilled_tokens
 
     @property
     def num_devices(self) -> int:
