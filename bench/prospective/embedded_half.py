@@ -32,7 +32,7 @@ from steptune.profile.aggregate import ProfileInputs, health_of, profile_of
 from steptune.stats.noise import noise_floor
 from steptune.trial.blocks import REHEARSAL_S
 
-TRAINER_BUDGET_S = 7.0
+TRAINER_BUDGET_S = 10.0
 """Wall seconds of the probe's trainer curves. A session takes 27, for a space with every setting in it."""
 
 WARMUP_STEPS = 2

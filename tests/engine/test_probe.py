@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trainer_cases import SPEC
 
-from steptune.core.job import AlgorithmSpec, JobSpec
+from steptune.core.job import AlgorithmSpec, JobSpec, KnobsSpec
 from steptune.core.profile import CostCurve
 from steptune.engine import probe
 from steptune.engine.inputs import groups_share_prompts
@@ -16,6 +16,7 @@ from steptune.engine.model import build_model
 from steptune.engine.plan import plan_batch
 from steptune.engine.probe import NUM_OWED_SIZES, SIZES, probe_trainer
 from steptune.engine.probe_batch import MIN_PADDED_ROWS, Picked, batch_of, pick_rows, typical_rows
+from steptune.engine.probe_train import layouts_to_price
 from steptune.envs.vocabulary import vocabulary_of
 
 JOB = JobSpec(name="probe", model=SPEC, algorithm=AlgorithmSpec(num_updates=4, kl_coef=0.1))
@@ -70,6 +71,12 @@ def test_no_budget_still_buys_the_sizes_between_which_a_curve_bends() -> None:
     # on this clock a single call takes many seconds
     found = probe_trainer(JOB, (1,), ("fp32",), budget_s=0.0, clock=SteppingClock())
     assert {len(curve.points) for curve in found if curve.name != "optimizer"} == {NUM_OWED_SIZES}
+
+
+@pytest.mark.parametrize(("pinned", "priced"), [("packed", ["packed"]), ("sorted", ["padded"])])
+def test_only_the_layout_that_the_owner_pinned_is_priced(pinned: str, priced: list[str]) -> None:
+    assert layouts_to_price(JOB.model_copy(update={"knobs": KnobsSpec(pin={"layout": pinned})})) == priced
+    assert layouts_to_price(JOB) == ["padded", "packed", "shared_prefix"]
 
 
 def test_a_probe_does_not_move_the_weights_that_it_measures_with(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,6 +65,14 @@ class Setting:
         self.samples = [[] for _ in self.batches]
 
 
+def layouts_to_price(job: JobSpec) -> list[Layout]:
+    """Return the layouts whose micro-batches are measured: those of the model, or the owner's alone."""
+    pinned = job.knobs.pin.get("layout")
+    wanted = "padded" if pinned == "sorted" else pinned
+    possible: list[Layout] = [name for name in LAYOUTS if name != "shared_prefix" or can_share_prompts(job.model)]
+    return [name for name in possible if name == wanted] or possible
+
+
 def settings_of(
     job: JobSpec,
     threads: Sequence[int],
@@ -76,7 +84,7 @@ def settings_of(
 ) -> list[Setting]:
     """Return every combination, each with batches of about ``sizes`` positions per rank."""
     rows = typical_rows(job)
-    layouts: list[Layout] = [name for name in LAYOUTS if name != "shared_prefix" or can_share_prompts(job.model)]
+    layouts = layouts_to_price(job)
     return [
         _setting(job, _knobs(number, dtype, recompute, layout, num_ranks), rows, sizes)
         for number, dtype, recompute, layout in itertools.product(threads, dtypes, recomputes, layouts)
