@@ -1,4 +1,4 @@
-"""Measured decode rows of the installed `aiconfigurator-core`, one a configuration, and the three that a job would have.
+"""Measured decode rows of the installed `aiconfigurator-core`, one a configuration, and the three a job would have.
 
 The rows are read from the installed package (`systems/silicon_sample.csv`, Apache-2.0) and never copied. Everything
 here was fixed before any error was looked at. The surprises, each found in the rows themselves:
@@ -13,7 +13,7 @@ here was fixed before any error was looked at. The surprises, each found in the 
 import csv
 import hashlib
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -96,7 +96,7 @@ def package_folder() -> Path:
 
 
 def read_rows(folder: Path) -> tuple[dict[Group, list[Measured]], dict[Group, int]]:
-    """Return the aggregated rows by group, one a configuration, and the number of configurations refused as impossible."""
+    """Return the aggregated rows by group, one a configuration, and how many were refused as impossible."""
     found: dict[Group, dict[Config, set[float]]] = defaultdict(lambda: defaultdict(set))
     refused: dict[Group, set[tuple[str, ...]]] = defaultdict(set)
     with (folder / SAMPLE).open(encoding="utf-8", newline="") as file:
@@ -113,6 +113,15 @@ def read_rows(folder: Path) -> tuple[dict[Group, list[Measured]], dict[Group, in
         {group: [_measured(c, v) for c, v in sorted(own.items())] for group, own in sorted(found.items())},
         {group: len(own) for group, own in sorted(refused.items())},
     )
+
+
+def quant_modes() -> dict[Group, tuple[str | None, str | None]]:
+    """Return the commonest names of the precisions of products and experts by group, as the sample states them."""
+    found: dict[Group, Counter[tuple[str | None, str | None]]] = defaultdict(Counter)
+    with (package_folder() / SAMPLE).open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            found[group_of(row)][row["gemm_quant_mode"] or None, row["moe_quant_mode"] or None] += 1
+    return {group: modes.most_common(1)[0][0] for group, modes in found.items()}
 
 
 def group_of(row: dict[str, str]) -> Group:

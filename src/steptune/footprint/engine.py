@@ -49,10 +49,18 @@ def engine_weights(shape: ModelShape, layout: RolloutLayout) -> Term:
     count = parameters(shape)
     ways = layout.tensor * layout.pipeline
     tables = (count.embedding + count.head) / layout.tensor
-    experts = count.experts / max(ways, layout.expert * layout.pipeline)
-    return exact(
-        "engine weights", layout.weight_bytes * (tables + count.backbone / ways + experts), "parameters x bytes"
-    )
+    experts = expert_bytes(layout) * count.experts / expert_ways(layout)
+    return exact("engine weights", layout.weight_bytes * (tables + count.backbone / ways) + experts, "parameters x bytes")
+
+
+def expert_ways(layout: RolloutLayout) -> int:
+    """Return the devices that the routed experts are divided over."""
+    return max(layout.tensor * layout.pipeline * layout.data, layout.expert * layout.pipeline)
+
+
+def expert_bytes(layout: RolloutLayout) -> float:
+    """Return the bytes of one weight of a routed expert."""
+    return layout.weight_bytes if layout.expert_bytes is None else layout.expert_bytes
 
 
 def share_bytes(layout: RolloutLayout, capacity_bytes: float, held_bytes: float) -> float:

@@ -106,8 +106,16 @@ class RolloutLayout(Record):
 
     tensor: Count = 1
     pipeline: Count = 1
+    data: Count = 1
+    """Ranks that attend to sequences of their own and share the experts (DP attention): devices are tensor x pipeline
+    x data."""
     expert: Count = 1
     weight_bytes: float = 2
+    expert_bytes: float | None = None
+    """Bytes of a weight of a routed expert; None is `weight_bytes`. 4-bit checkpoints of sparse models leave the rest
+    in bf16 (https://huggingface.co/openai/gpt-oss-120b)."""
+    products: Literal["bf16", "fp8"] | None = None
+    """Precision of the matrix products; None is fp8 where `weight_bytes` is 1."""
     kv_bytes: float = 2
     share: Frac
     """`gpu_memory_utilization` (vLLM) or `mem_fraction_static` (SGLang)."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Literal, final
 
 from steptune.core.errors import DeviceError, explain
-from steptune.footprint.engine import engine_weights
+from steptune.footprint.engine import engine_weights, expert_bytes, expert_ways
 from steptune.footprint.layout import RolloutLayout
 from steptune.hardware.devices import GIGA, TERA, Device
 from steptune.shapes.cost import forward_flop_per_token, kv_bytes, state_bytes_per_sequence
-from steptune.shapes.count import Parameters, parameters
+from steptune.shapes.count import parameters
 from steptune.shapes.shape import Experts, GroupedAttention, ModelShape
 
 REDUCES_PER_LAYER = 2
@@ -50,7 +50,7 @@ class Roofline:
 
 
 def decode(shape: ModelShape, layout: RolloutLayout, device: Device, *, rows: int, context: float) -> Roofline:
-    """Return one decode step of ``rows`` sequences that each attend to ``context`` tokens.
+    """Return one decode step of ``rows`` sequences of one engine that each attend to ``context`` tokens.
 
     Weights: all of the backbone, and of the experts those that at least one row chose, E * (1 - (1 - k / E) ^ rows)
     with even routing. Cache and states of every row are read once, states written too.
@@ -60,13 +60,14 @@ def decode(shape: ModelShape, layout: RolloutLayout, device: Device, *, rows: in
     """
     peak, bandwidth = _peak(device, layout), _bandwidth(device)
     ways = layout.tensor * layout.pipeline
+    own = rows / layout.data
     length = int(context)
     cached = sum(_cache(shape, index, layout, length) for index in range(len(shape.layers))) / layout.pipeline
     states = 2.0 * state_bytes_per_sequence(shape) / ways
     return Roofline(
         weights_s=_weights_read(shape, layout, rows) / bandwidth,
-        cache_s=rows * (cached + states) / bandwidth,
-        compute_s=rows * forward_flop_per_token(shape, context) / ways / peak,
+        cache_s=own * (cached + states) / bandwidth,
+        compute_s=own * forward_flop_per_token(shape, context) / ways / peak,
         link_s=_exchange_s(shape, layout, device, rows),
     )
 
@@ -78,7 +79,7 @@ def prefill(shape: ModelShape, layout: RolloutLayout, device: Device, *, tokens:
         DeviceError: a figure of the device is not known.
     """
     peak, bandwidth = _peak(device, layout), _bandwidth(device)
-    ways = layout.tensor * layout.pipeline
+    ways = layout.tensor * layout.pipeline * layout.data
     per_token = forward_flop_per_token(shape, (length + 1) / 2, with_head=False)
     written = tokens / max(1, length) * kv_bytes(shape, length, 1) * layout.kv_bytes / ways
     return Roofline(
@@ -95,20 +96,18 @@ def _weights_read(shape: ModelShape, layout: RolloutLayout, rows: int) -> float:
         return 0.0
     whole = engine_weights(shape, layout).mid
     table = layout.weight_bytes * count.embedding / layout.tensor if count.head else 0.0  # looked up, not read
-    unread = layout.weight_bytes * _experts_on_device(count, layout) * (1 - _touched(shape, rows))
+    unread = expert_bytes(layout) * count.experts / expert_ways(layout) * (1 - _touched(shape, rows))
     return whole - table - unread
 
 
 def _touched(shape: ModelShape, rows: int) -> float:
     """Return the part of the routed experts that at least one of ``rows`` chose."""
-    experts = [group.feed_forward for group in shape.layers if isinstance(group.feed_forward, Experts)]
-    if not experts:
-        return 1.0
-    return 1 - (1 - experts[0].top_k / experts[0].num_experts) ** rows
+    experts = _experts(shape)
+    return 1.0 if experts is None else 1 - (1 - experts.top_k / experts.num_experts) ** rows
 
 
-def _experts_on_device(count: Parameters, layout: RolloutLayout) -> float:
-    return count.experts / max(layout.tensor * layout.pipeline, layout.expert * layout.pipeline)
+def _experts(shape: ModelShape) -> Experts | None:
+    return next((g.feed_forward for g in shape.layers if isinstance(g.feed_forward, Experts)), None)
 
 
 def _cache(shape: ModelShape, index: int, layout: RolloutLayout, length: int) -> float:
@@ -119,18 +118,24 @@ def _cache(shape: ModelShape, index: int, layout: RolloutLayout, length: int) ->
 
 
 def _exchange_s(shape: ModelShape, layout: RolloutLayout, device: Device, rows: int) -> float:
-    if layout.tensor == 1 or rows < 1:
+    devices = layout.tensor * layout.data
+    if devices == 1 or rows < 1:
         return 0.0
     if device.link_gbyte_per_s is None:
         raise _unknown(device, "link_gbyte_per_s", "bandwidth between devices")
     one_way = device.link_gbyte_per_s * GIGA / 2
-    moved = 2.0 * (layout.tensor - 1) / layout.tensor * rows * shape.d_model * BF16
+    if layout.data > 1:  # every row goes to the devices of its experts and comes back
+        experts = _experts(shape)
+        copies = min(experts.top_k, devices - 1) if experts else 0
+        moved = rows / layout.data * copies * shape.d_model * BF16
+    else:
+        moved = 2.0 * (layout.tensor - 1) / layout.tensor * rows * shape.d_model * BF16
     return shape.num_layers * REDUCES_PER_LAYER * moved / one_way
 
 
 def _peak(device: Device, layout: RolloutLayout) -> float:
-    """Return the peak of the weights' precision in FLOP/s: fp8 where they are stored in one byte."""
-    if layout.weight_bytes == 1:
+    """Return the peak of the products' precision in FLOP/s."""
+    if layout.products == "fp8" or (layout.products is None and layout.weight_bytes == 1):
         if device.fp8_peak_tflops is None:
             raise _unknown(device, "fp8_peak_tflops", "dense fp8 peak")
         return device.fp8_peak_tflops * TERA

@@ -17,6 +17,7 @@ from steptune.shapes.layers import (
     glm4_moe_layers,
     gpt_oss_layers,
     latent_layers,
+    minimax_layers,
     mixtral_layers,
     nemotron_h_layers,
     qwen_hybrid_layers,
@@ -51,6 +52,7 @@ READERS: dict[str, Callable[[Fields], tuple[Layers, ...]]] = {
     "deepseek_v32": latent_layers,
     "glm_moe_dsa": latent_layers,
     "kimi_k2": latent_layers,
+    "minimax_m2": minimax_layers,
     "gpt_oss": gpt_oss_layers,
     "nemotron_h": nemotron_h_layers,
 }

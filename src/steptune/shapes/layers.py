@@ -78,6 +78,23 @@ def mixtral_layers(fields: Fields) -> tuple[Layers, ...]:
     return (Layers(count=fields.size("num_hidden_layers"), mixer=attention, feed_forward=experts),)
 
 
+def minimax_layers(fields: Fields) -> tuple[Layers, ...]:
+    """MiniMax-M2: grouped attention, normed heads, and a choice of small experts in every layer."""
+    attention = GroupedAttention(
+        num_heads=fields.size("num_attention_heads"),
+        num_kv_heads=_kv_heads(fields),
+        head_dim=_head_dim(fields, is_required=True),
+        qk_norm=fields.flag("use_qk_norm", default=True),
+    )
+    experts = Experts(
+        num_experts=fields.size("num_local_experts"),
+        top_k=fields.size("num_experts_per_tok"),
+        width=fields.size("intermediate_size"),
+        has_router_bias=fields.flag("use_routing_bias", default=False),
+    )
+    return (Layers(count=fields.size("num_hidden_layers"), mixer=attention, feed_forward=experts),)
+
+
 def qwen_moe_layers(fields: Fields) -> tuple[Layers, ...]:
     """Qwen3-MoE: experts in every layer but those that the file names or a step leaves out."""
     attention = GroupedAttention(
