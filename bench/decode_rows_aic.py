@@ -1,4 +1,4 @@
-"""The arms of `decode_rows` that ask `aiconfigurator-core`: its raw seconds, and its ratios on the scale of three points.
+"""Arms of `decode_rows` that ask `aiconfigurator-core`: its raw seconds, and its ratios on the scale of three points.
 
 Precisions are those that the sample's own columns name; where a kernel of that name has no data the checkpoint's are
 tried. Raw answers see no point, as a user would get them; the version of the engine is the package's maintained one.

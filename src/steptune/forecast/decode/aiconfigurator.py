@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from itertools import product
 from typing import Any, Literal, final
 
 from steptune.core.errors import explain, nearest
@@ -43,6 +44,9 @@ SYSTEMS = {
 ENGINES = ("vllm", "sglang", "trtllm")
 MODES = ("SILICON", "HYBRID")
 """Measured kernels alone, then measured with formulas where a shape is missing: the first that answers."""
+
+ATTENTION = (None, "bfloat16")
+"""Precisions of the attention kernel: as the checkpoint suggests, then bf16, which was measured where fp8 was not."""
 
 RATIO_LOG_SD = 0.25
 """Standard deviation of the log of a scaled answer: `bench/decode_rows.py`, the half of the groups for fitting."""
@@ -150,9 +154,9 @@ def raw_s(engine: AicEngine, layout: RolloutLayout, work: Workload, *, kind: Kin
         ForecastError: it has no data for it, in either mode.
     """
     reasons: list[str] = []
-    for mode in MODES:
+    for mode, attention in product(MODES, ATTENTION):
         try:
-            seconds = _ask(engine, layout, work, mode)[kind]
+            seconds = _ask(engine, layout, work, mode, attention)[kind]
         except (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError) as error:
             reasons.append(str(error).split("\n", 1)[0][:160])
             continue
@@ -167,8 +171,10 @@ def raw_s(engine: AicEngine, layout: RolloutLayout, work: Workload, *, kind: Kin
     )
 
 
-def _ask(engine: AicEngine, layout: RolloutLayout, work: Workload, mode: str) -> dict[Kind, float]:
-    model, backend = _model(engine, layout.tensor, layout.pipeline, layout.data, layout.expert)
+def _ask(
+    engine: AicEngine, layout: RolloutLayout, work: Workload, mode: str, attention: str | None
+) -> dict[Kind, float]:
+    model, backend = _model(engine, layout.tensor, layout.pipeline, layout.data, layout.expert, attention)
     database = _database(engine.system, engine.engine, engine.version, mode)
     if database is None:
         raise LookupError(f"no tables of {engine.engine} {engine.version} on {engine.system}")
@@ -185,10 +191,17 @@ def _database(system: str, engine: str, engine_version: str, mode: str) -> Any: 
 
 
 @cache
-def _model(engine: AicEngine, tensor: int, pipeline: int, data: int, expert: int) -> Any:  # noqa: ANN401
+def _model(engine: AicEngine, tensor: int, pipeline: int, data: int, expert: int, attention: str | None) -> Any:  # noqa: ANN401
     shards = tensor * data // expert if expert <= tensor * data else 1
     made = _module("config_builders").build_model_config(
-        tensor, pipeline, data, shards, expert, gemm_quant_mode=engine.products, moe_quant_mode=engine.experts
+        tensor,
+        pipeline,
+        data,
+        shards,
+        expert,
+        gemm_quant_mode=engine.products,
+        moe_quant_mode=engine.experts,
+        fmha_quant_mode=attention,
     )
     model = _module("models").get_model(engine.model, made, engine.engine)
     return model, _module("backends.factory").get_backend(engine.engine)
