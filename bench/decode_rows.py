@@ -13,7 +13,7 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +30,21 @@ from steptune.store.files import replace  # noqa: E402
 APART = math.log(1.15)
 TARGETS = {"median": 0.12, "same_layout": 0.09, "pairs_right": 0.93, "refused": 0.15}
 Answer = tuple[Measured, float | None]
+Figures = dict[str, float | None]
+OWN, RAW = "three points, mechanism", "aiconfigurator, raw"
+PARTS = {"all": None, "not fitted on": False, "fitted on": True}
+SHOWN = (
+    "groups",
+    "rows",
+    "median",
+    "same_layout",
+    "other_layout",
+    "p90",
+    "pairs_right",
+    "layout_pairs_right",
+    "refused",
+    "refused_by_row",
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,7 +82,7 @@ def answers(rows: dict[Group, list[Measured]], impossible: dict[Group, int], arm
     return found
 
 
-def score(found: Sequence[Answers]) -> dict[str, float | int | None]:
+def score(found: Sequence[Answers]) -> Figures:
     """Return the figures of some groups."""
     same = _errors(found, lambda one, row: row.config.layout == one.points[0].config.layout)
     other = _errors(found, lambda one, row: row.config.layout != one.points[0].config.layout)
@@ -124,7 +139,7 @@ def coverage(found: Sequence[Answers]) -> dict[str, float | None]:
     return {"inside": _mean(inside), "half_width": weighted_quantile(widths, 0.5)}
 
 
-def noise(rows: dict[Group, list[Measured]]) -> dict[str, float | int | None]:
+def noise(rows: dict[Group, list[Measured]]) -> Figures:
     """Return the spread of configurations that were measured more than once (other dates and engine versions)."""
     spreads = sorted(max(m.repeats) / min(m.repeats) - 1 for own in rows.values() for m in own if len(m.repeats) > 1)
     return {
@@ -148,84 +163,78 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return math.fsum(known) / len(known) if known else None
 
 
-def _text(figures: dict[str, float | int | None]) -> str:
-    keys = ("median", "same_layout", "other_layout", "p90", "pairs_right", "layout_pairs_right", "refused")
-    shown = ["-" if figures[key] is None else f"{100 * (figures[key] or 0):.1f}" for key in keys]
-    return f"{figures['groups']:>6} {figures['rows']:>6}" + "".join(f"{one:>13}" for one in shown)
-
-
 def main() -> int:
-    """Score every arm on all groups and on either half."""
+    """Score every arm on all groups, on either half, and where every arm answers."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="built-in arms alone; writes nothing")
     quick = parser.parse_args().quick
     rows, impossible = read_rows(package_folder())
-    arms: dict[str, Arm] = {
-        "three points, mechanism": mechanism,
-        "a + b x roofline": roofline,
-        "a + b x sequences": line,
-    }
+    arms: dict[str, Arm] = {OWN: mechanism, "a + b x roofline": roofline, "a + b x sequences": line}
     if not quick:
         aic = AicArms()
-        arms |= {"aiconfigurator, raw": aic.raw, "aiconfigurator, scaled": aic.scaled}
-    halves = {"all": None, "not fitted on": False, "fitted on": True}
-    table: dict[str, dict[str, object]] = {}
-    print(f"{'percent':<42} {'groups':>6} {'rows':>6}", end="")
-    print(
-        "".join(
-            f"{one:>13}" for one in ("median", "same layout", "other layout", "p90", "pairs", "layout pairs", "refused")
-        )
-    )
-    by_arm = {name: answers(rows, impossible, arm) for name, arm in arms.items()}
-    for name, found in by_arm.items():
-        for half, is_fit in halves.items():
-            some = [one for one in found if is_fit is None or one.group.is_fit == is_fit]
-            figures = score(some)
-            table[f"{name}; {half}"] = dict(figures)
-            print(f"{name + '; ' + half:<42} {_text(figures)}")
-    own = by_arm["three points, mechanism"]
-    if not quick:
-        answered = {(one.group, row.config) for one in by_arm["aiconfigurator, scaled"] for row, _ in one.given}
-        for name, found in by_arm.items():
-            both = [
-                Answers(
-                    group=one.group,
-                    points=one.points,
-                    rows=[(row, s) for row, s in one.rows if (one.group, row.config) in answered],
-                    impossible=0,
-                )
-                for one in found
-            ]
-            figures = score([one for one in both if one.rows])
-            table[f"{name}; where all answer"] = dict(figures)
-            print(f"{name + '; where all answer':<42} {_text(figures)}")
-    intervals = {
-        half: coverage([one for one in own if is_fit is None or one.group.is_fit == is_fit])
-        for half, is_fit in halves.items()
+        arms |= {RAW: aic.raw, "aiconfigurator, scaled": aic.scaled}
+    found = {name: answers(rows, impossible, arm) for name, arm in arms.items()}
+    table: dict[str, dict[str, Figures]] = {
+        part: {name: score(_part(one, is_fit)) for name, one in found.items()} for part, is_fit in PARTS.items()
     }
-    print(f"80 % intervals: {intervals}\nmeasured more than once: {noise(rows)}")
-    reached = {
-        half: {
-            key: (float(str(table[f"three points, mechanism; {half}"][key])) >= limit)
-            if key == "pairs_right"
-            else (float(str(table[f"three points, mechanism; {half}"][key])) <= limit)
-            for key, limit in TARGETS.items()
-        }
-        for half in ("all", "not fitted on")
-    }
-    print(f"targets reached: {reached}")
     if not quick:
-        record = {
-            "date": datetime.now(UTC).date().isoformat(),
-            "package": f"aiconfigurator-core {package_version()}",
-            "targets": TARGETS,
-            "targets_reached": reached,
-            "arms": table,
-            "intervals_80": intervals,
-            "noise": noise(rows),
-        }
+        table["where all answer"] = {name: score(_where_answered(one, found[RAW])) for name, one in found.items()}
+    record = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "package": f"aiconfigurator-core {package_version()}",
+        "targets": TARGETS,
+        "targets_reached": {part: reached(table[part][OWN]) for part in ("all", "not fitted on")},
+        "arms": table,
+        "intervals_80": {part: coverage(_part(found[OWN], is_fit)) for part, is_fit in PARTS.items()},
+        "noise": noise(rows),
+    }
+    show(record, table)
+    if not quick:
         replace(HERE / "results" / "decode_rows.json", json.dumps(record, indent=1) + "\n")
-    return 0 if all(value for half in reached.values() for value in half.values()) else 1
+    return 0 if all(reached(table["all"][OWN]).values()) else 1
+
+
+def reached(figures: Figures) -> dict[str, bool]:
+    """Return which targets the figures meet; an unknown one meets none."""
+    met: dict[str, bool] = {}
+    for key, limit in TARGETS.items():
+        value = figures[key]
+        met[key] = value is not None and (value >= limit if key == "pairs_right" else value <= limit)
+    return met
+
+
+def show(record: Mapping[str, object], table: Mapping[str, Mapping[str, Figures]]) -> None:
+    """Print the table in percent, and what else the record holds."""
+    print(f"{record['package']}, {record['date']}; percent\n{'':<42}" + "".join(f"{key:>19}" for key in SHOWN))
+    for part, arms in table.items():
+        for name, figures in arms.items():
+            print(f"{f'{part}: {name}':<42}" + "".join(f"{_text(key, figures[key]):>19}" for key in SHOWN))
+    for key in ("intervals_80", "noise", "targets_reached"):
+        print(f"{key}: {record[key]}")
+
+
+def _text(key: str, value: float | None) -> str:
+    if value is None:
+        return "-"
+    return str(value) if key in ("groups", "rows") else f"{100 * value:.1f}"
+
+
+def _part(found: Sequence[Answers], is_fit: bool | None) -> list[Answers]:
+    return [one for one in found if is_fit is None or one.group.is_fit == is_fit]
+
+
+def _where_answered(found: Sequence[Answers], by: Sequence[Answers]) -> list[Answers]:
+    known = {(one.group, row.config) for one in by for row, _ in one.given}
+    kept = [
+        Answers(
+            group=one.group,
+            points=one.points,
+            rows=[(row, seconds) for row, seconds in one.rows if (one.group, row.config) in known],
+            impossible=0,
+        )
+        for one in found
+    ]
+    return [one for one in kept if one.rows]
 
 
 if __name__ == "__main__":

@@ -61,3 +61,44 @@ def test_more_rows_never_take_less(one: int, two: int, context: float) -> None:
     least = decode(QWEN, ONE, H100, rows=few, context=context).seconds
     assert least <= decode(QWEN, ONE, H100, rows=many, context=context).seconds
     assert decode(QWEN, ONE, H100, rows=0, context=context).seconds == 0
+
+
+def test_whole_experts_wait_for_the_busiest_device_until_all_are_chosen() -> None:
+    shape, device = named_shape("deepseek-r1"), named_device("H200")
+    cut = ENGINE.model_copy(update={"tensor": 8, "weight_bytes": 1})
+    whole = cut.model_copy(update={"expert": 8})
+    few, many = (
+        [decode(shape, one, device, rows=rows, context=0).weights_s for one in (cut, whole)] for rows in (4, 10_000)
+    )
+    assert few[1] > 1.2 * few[0]
+    assert many[1] == pytest.approx(many[0], rel=1e-3)
+
+
+def test_attention_ranks_of_their_own_divide_rows_and_experts_but_not_attention() -> None:
+    shape, device = named_shape("qwen3-30b-a3b"), named_device("H100")
+    apart = ONE.model_copy(update={"data": 4, "expert": 4})
+    alone, found = (decode(shape, one, device, rows=64, context=1_000) for one in (ONE, apart))
+    assert found.cache_s == pytest.approx(alone.cache_s / 4)
+    assert found.compute_s == pytest.approx(alone.compute_s / 4)
+    assert alone.weights_s / 4 < found.weights_s < alone.weights_s
+    # 48 layers x 2 x (16 rows x 3 other devices x 2,048 x 2 bytes) / 450 GB/s
+    assert found.link_s == pytest.approx(48 * 2 * 16 * 3 * 2_048 * 2 / 450e9)
+
+
+def test_narrow_experts_leave_the_rest_of_the_weights_as_wide_as_they_are() -> None:
+    shape, device = named_shape("gpt-oss-120b"), named_device("H100")
+    wide, narrow = (
+        decode(shape, ONE.model_copy(update={"expert_bytes": bytes_each}), device, rows=10_000, context=0).weights_s
+        for bytes_each in (None, 0.5625)
+    )
+    # 36 layers x 128 experts x 3 matrices x 2,880^2, 2 - 0.5625 bytes apart
+    assert wide - narrow == pytest.approx(36 * 128 * 3 * 2_880**2 * (2 - 0.5625) / 3_350e9, rel=0.01)
+
+
+def test_products_are_as_precise_as_stated_whatever_is_stored() -> None:
+    stored = ONE.model_copy(update={"weight_bytes": 0.5625})
+    bf16, fp8 = (
+        decode(QWEN, stored.model_copy(update={"products": name}), H100, rows=64, context=0).compute_s
+        for name in ("bf16", "fp8")
+    )
+    assert bf16 == pytest.approx(2 * fp8, rel=0.01)

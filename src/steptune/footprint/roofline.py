@@ -4,6 +4,7 @@ These are seconds at the vendor's peaks, which nothing reaches: use the *ratio* 
 measured at one. How much of the peak a kernel reaches is the caller's.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal, final
 
@@ -96,14 +97,22 @@ def _weights_read(shape: ModelShape, layout: RolloutLayout, rows: int) -> float:
         return 0.0
     whole = engine_weights(shape, layout).mid
     table = layout.weight_bytes * count.embedding / layout.tensor if count.head else 0.0  # looked up, not read
-    unread = expert_bytes(layout) * count.experts / expert_ways(layout) * (1 - _touched(shape, rows))
+    unread = expert_bytes(layout) * count.experts / expert_ways(layout) * (1 - _touched(shape, layout, rows))
     return whole - table - unread
 
 
-def _touched(shape: ModelShape, rows: int) -> float:
-    """Return the part of the routed experts that at least one of ``rows`` chose."""
+def _touched(shape: ModelShape, layout: RolloutLayout, rows: int) -> float:
+    """Return the part of a device's routed experts that at least one of ``rows`` chose, on the busiest device.
+
+    With experts whole on their devices (expert parallelism) the others wait for the one with most chosen experts:
+    mean and sqrt(2 ln(devices)) deviations of a binomial, the first order of the largest of so many.
+    """
     experts = _experts(shape)
-    return 1.0 if experts is None else 1 - (1 - experts.top_k / experts.num_experts) ** rows
+    if experts is None:
+        return 1.0
+    mean = 1 - (1 - experts.top_k / experts.num_experts) ** rows
+    own = experts.num_experts / layout.expert
+    return min(1.0, mean + math.sqrt(2 * mean * (1 - mean) * math.log(layout.expert) / own))
 
 
 def _experts(shape: ModelShape) -> Experts | None:

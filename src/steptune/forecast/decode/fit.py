@@ -41,15 +41,15 @@ class Prior:
 
 
 PRIORS: Final[tuple[tuple[str, Prior], ...]] = (
-    ("layers", Prior(mean=0.40, sd=0.51)),
-    ("exchanges", Prior(mean=0.25, sd=0.52)),
-    ("weights", Prior(mean=0.20, sd=0.49)),
-    ("cache", Prior(mean=0.53, sd=0.75)),
-    ("compute", Prior(mean=0.57, sd=0.51)),
-    ("prefill", Prior(mean=1.10, sd=0.50)),
-    ("started", Prior(mean=0.39, sd=0.51)),
-    ("link", Prior(mean=0.45, sd=0.50)),
-    ("rows", Prior(mean=0.00, sd=0.51)),
+    ("layers", Prior(mean=0.38, sd=0.49)),
+    ("exchanges", Prior(mean=0.25, sd=0.53)),
+    ("weights", Prior(mean=0.29, sd=0.46)),
+    ("cache", Prior(mean=0.39, sd=0.75)),
+    ("compute", Prior(mean=0.72, sd=0.52)),
+    ("prefill", Prior(mean=1.00, sd=0.45)),
+    ("started", Prior(mean=0.49, sd=0.51)),
+    ("link", Prior(mean=0.52, sd=0.51)),
+    ("rows", Prior(mean=-0.11, sd=0.53)),
 )
 """By `bench/decode_rows_fit.py` on the half of the groups that a hash names; no row of the other half was seen."""
 

@@ -58,7 +58,7 @@ class Terms:
     prefill_s: float
     """Arithmetic of the prompts between two tokens."""
     started_s: float
-    """Weights read again by those prompts' own steps."""
+    """Weights read again by those prompts' own steps; attention ranks of their own start theirs side by side."""
     link_s: float
     rows: float
     """Sequences of one attention rank: each is sampled and scheduled."""
@@ -82,7 +82,7 @@ def terms(shape: ModelShape, layout: RolloutLayout, device: Device, work: Worklo
         cache_s=step.cache_s,
         compute_s=step.compute_s,
         prefill_s=started * prompts.compute_s,
-        started_s=started * prompts.weights_s,
+        started_s=max(0.0, rows / layout.data - 1) / work.answer * prompts.weights_s,
         link_s=step.link_s + started * prompts.link_s,
         rows=rows / layout.data,
     )
