@@ -44,7 +44,8 @@ class Summary:
 class Backend:
     def run_agg(self, model, database, config, ctx_tokens):
         path, devices, modes = model
-        if modes["gemm_quant_mode"] == "fp8" or (devices == 4 and database == "SILICON"):
+        needs_bf16 = path.endswith("70B") and not modes["fmha_quant_mode"]
+        if needs_bf16 or modes["gemm_quant_mode"] == "fp8" or (devices == 4 and database == "SILICON"):
             raise RuntimeError("no kernel of that name\\nand much more")
         return Summary(config.batch_size / devices / 100)
 def get_backend(name): return Backend()
@@ -71,7 +72,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_ratio_is_put_on_the_scale_of_what_was_measured() -> None:
     engine = open_engine(model="Qwen/Qwen3-32B", device="H100", engine="vllm")
     measured = DecodePoint(layout=ONE, work=WORK, seconds=0.032)  # 50 times the package's 0.64 ms
-    found = scaled(engine, [measured]).step(FOUR, WORK)
+    found = scaled(engine, [measured]).seconds(FOUR, WORK)
     assert found.value == pytest.approx(0.008)
     assert "9.9.9" in found.note
     assert found.low is not None
@@ -92,6 +93,8 @@ def test_tables_are_loaded_once_however_often_they_are_asked() -> None:
 def test_prefill_is_asked_for_by_its_name() -> None:
     engine = open_engine(model="Qwen/Qwen3-32B", device="H100", engine="vllm")
     assert raw_s(engine, ONE, WORK, kind="prefill") == pytest.approx(10 * raw_s(engine, ONE, WORK))
+    first = DecodePoint(layout=ONE, work=WORK, seconds=1.0)
+    assert scaled(engine, [first], kind="prefill").seconds(FOUR, WORK).value == pytest.approx(0.25)
 
 
 @pytest.mark.usefixtures("package")
@@ -108,6 +111,12 @@ def test_what_the_package_does_not_know_is_refused_with_what_to_measure() -> Non
         open_engine(model="Qwen/Qwen3-32B", device="MI300X", engine="vllm")
     with pytest.raises(ForecastError, match=r"engine has no data.*vlm.*did you mean `vllm`"):
         open_engine(model="Qwen/Qwen3-32B", device="H100", engine="vlm")
+
+
+@pytest.mark.usefixtures("package")
+def test_attention_that_was_not_measured_in_the_checkpoints_precision_is_taken_in_bf16() -> None:
+    engine = open_engine(model="Llama-3.1-70B", device="H100", engine="vllm")
+    assert raw_s(engine, ONE, WORK) == pytest.approx(0.64e-3)
 
 
 @pytest.mark.usefixtures("package")

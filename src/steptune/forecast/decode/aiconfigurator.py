@@ -48,8 +48,9 @@ MODES = ("SILICON", "HYBRID")
 ATTENTION = (None, "bfloat16")
 """Precisions of the attention kernel: as the checkpoint suggests, then bf16, which was measured where fp8 was not."""
 
-RATIO_LOG_SD = 0.25
-"""Standard deviation of the log of a scaled answer: `bench/decode_rows.py`, the half of the groups for fitting."""
+RATIO_LOG_SD = 0.17
+"""Standard deviation of the log of a scaled answer with which four in five rows are inside, on the half of the groups of
+`bench/decode_rows.py` that priors are fitted on (0.12.0)."""
 
 MEASURE = "measure the time between tokens at three numbers of sequences in this layout; the built-in model takes these"
 
@@ -77,16 +78,17 @@ class ScaledAic:
     """The package's ratios on a job's own scale."""
 
     engine: AicEngine
+    kind: Kind
     points: tuple[DecodePoint, ...]
     log_scale: float
 
-    def step(self, layout: RolloutLayout, work: Workload) -> Estimate:
-        """Return the seconds between two tokens, with an 80 % interval.
+    def seconds(self, layout: RolloutLayout, work: Workload) -> Estimate:
+        """Return the seconds of what the points measured, with an 80 % interval.
 
         Raises:
             ForecastError: the package has no data for it.
         """
-        seconds = raw_s(self.engine, layout, work) * math.exp(self.log_scale)
+        seconds = raw_s(self.engine, layout, work, kind=self.kind) * math.exp(self.log_scale)
         half = Z_80 * RATIO_LOG_SD
         return Estimate(
             value=seconds,
@@ -135,16 +137,18 @@ def open_engine(
     )
 
 
-def scaled(engine: AicEngine, points: Sequence[DecodePoint]) -> ScaledAic:
+def scaled(engine: AicEngine, points: Sequence[DecodePoint], *, kind: Kind = "step") -> ScaledAic:
     """Return the package's ratios on the scale of the measured points (the mean of the log of measured over raw).
+
+    With ``prefill`` the points' seconds are those to the first token.
 
     Raises:
         ForecastError: there is no point, or the package has no data for one.
     """
     if not points:
         raise _refused("there is nothing to scale by", "no measured point", "one or more", MEASURE)
-    logs = [math.log(point.seconds / raw_s(engine, point.layout, point.work)) for point in points]
-    return ScaledAic(engine=engine, points=tuple(points), log_scale=math.fsum(logs) / len(logs))
+    logs = [math.log(point.seconds / raw_s(engine, point.layout, point.work, kind=kind)) for point in points]
+    return ScaledAic(engine=engine, kind=kind, points=tuple(points), log_scale=math.fsum(logs) / len(logs))
 
 
 def raw_s(engine: AicEngine, layout: RolloutLayout, work: Workload, *, kind: Kind = "step") -> float:
