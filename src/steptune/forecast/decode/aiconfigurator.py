@@ -49,8 +49,8 @@ ATTENTION = (None, "bfloat16")
 """Precisions of the attention kernel: as the checkpoint suggests, then bf16, which was measured where fp8 was not."""
 
 RATIO_LOG_SD = 0.17
-"""Standard deviation of the log of a scaled answer with which four in five rows are inside, on the half of the groups of
-`bench/decode_rows.py` that priors are fitted on (0.12.0)."""
+"""Standard deviation of the log of a scaled answer with which four in five rows are inside, on the half of the
+groups of `bench/decode_rows.py` that priors are fitted on (0.12.0)."""
 
 MEASURE = "measure the time between tokens at three numbers of sequences in this layout; the built-in model takes these"
 
