@@ -11,6 +11,7 @@ fitted on the half of the groups that a hash names; the other half is reported a
 
 import argparse
 import json
+import logging
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +32,7 @@ APART = math.log(1.15)
 TARGETS = {"median": 0.12, "same_layout": 0.09, "pairs_right": 0.93, "refused": 0.15}
 Answer = tuple[Measured, float | None]
 Figures = dict[str, float | None]
-OWN, RAW = "three points, mechanism", "aiconfigurator, raw"
+OWN = "three points, mechanism"
 PARTS = {"all": None, "not fitted on": False, "fitted on": True}
 SHOWN = (
     "groups",
@@ -164,21 +165,20 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def main() -> int:
-    """Score every arm on all groups, on either half, and where every arm answers."""
+    """Score every arm on all groups and on either half."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="built-in arms alone; writes nothing")
     quick = parser.parse_args().quick
     rows, impossible = read_rows(package_folder())
     arms: dict[str, Arm] = {OWN: mechanism, "a + b x roofline": roofline, "a + b x sequences": line}
     if not quick:
+        logging.getLogger("aiconfigurator_core").setLevel(logging.ERROR)
         aic = AicArms()
-        arms |= {RAW: aic.raw, "aiconfigurator, scaled": aic.scaled}
+        arms |= {"aiconfigurator, raw": aic.raw, "aiconfigurator, scaled": aic.scaled}
     found = {name: answers(rows, impossible, arm) for name, arm in arms.items()}
     table: dict[str, dict[str, Figures]] = {
         part: {name: score(_part(one, is_fit)) for name, one in found.items()} for part, is_fit in PARTS.items()
     }
-    if not quick:
-        table["where all answer"] = {name: score(_where_answered(one, found[RAW])) for name, one in found.items()}
     record = {
         "date": datetime.now(UTC).date().isoformat(),
         "package": f"aiconfigurator-core {package_version()}",
@@ -221,20 +221,6 @@ def _text(key: str, value: float | None) -> str:
 
 def _part(found: Sequence[Answers], is_fit: bool | None) -> list[Answers]:
     return [one for one in found if is_fit is None or one.group.is_fit == is_fit]
-
-
-def _where_answered(found: Sequence[Answers], by: Sequence[Answers]) -> list[Answers]:
-    known = {(one.group, row.config) for one in by for row, _ in one.given}
-    kept = [
-        Answers(
-            group=one.group,
-            points=one.points,
-            rows=[(row, seconds) for row, seconds in one.rows if (one.group, row.config) in known],
-            impossible=0,
-        )
-        for one in found
-    ]
-    return [one for one in kept if one.rows]
 
 
 if __name__ == "__main__":
