@@ -23,11 +23,11 @@ from steptune.shapes.shape import ModelShape
 Z_80 = 1.2816
 """Standard deviations to either side that hold 80 % of a normal distribution."""
 
-SAME_LAYOUT_LOG_SD = 0.08
+SAME_LAYOUT_LOG_SD = 0.085
 """Beside the factors' own uncertainty, in a layout that was measured: with it four in five rows of a group left
 out are inside (`bench/decode_rows_fit.py`, its half of the groups)."""
 
-OTHER_LAYOUT_LOG_SD = 0.15
+OTHER_LAYOUT_LOG_SD = 0.13
 """The same in a layout that was not."""
 
 
