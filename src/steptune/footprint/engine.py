@@ -50,7 +50,9 @@ def engine_weights(shape: ModelShape, layout: RolloutLayout) -> Term:
     ways = layout.tensor * layout.pipeline
     tables = (count.embedding + count.head) / layout.tensor
     experts = expert_bytes(layout) * count.experts / expert_ways(layout)
-    return exact("engine weights", layout.weight_bytes * (tables + count.backbone / ways) + experts, "parameters x bytes")
+    return exact(
+        "engine weights", layout.weight_bytes * (tables + count.backbone / ways) + experts, "parameters x bytes"
+    )
 
 
 def expert_ways(layout: RolloutLayout) -> int:
