@@ -99,9 +99,8 @@ def test_one_step_off_data_is_one_update_old_and_its_mismatch_is_probed(tmp_path
 
 def test_the_lag_is_that_of_the_oldest_update_not_of_the_first(tmp_path: Path) -> None:
     lags = {}
-    for schedule, correction in (("sync", "none"), ("one_step_off", "tis")):
-        settings = {"schedule": schedule, "correction": correction, "logprob_batch_tokens": 256}
-        loop = small_loop(small_job(num_updates=2), tmp_path / schedule, **settings)
+    for schedule, how in (("sync", {}), ("one_step_off", OFF)):
+        loop = small_loop(small_job(num_updates=2), tmp_path / schedule, logprob_batch_tokens=256, **how)
         lags[schedule] = [loop.step().lag_max for _ in range(3)]
         loop.close()
     # the second update of a step is one further from whatever the batch was sampled by
