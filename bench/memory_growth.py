@@ -1,18 +1,17 @@
 """Memory of the embedded engine: the forecast of what a job adds to a process that has only imported it.
 
-`python bench/memory_growth.py [--quick | --only NAME...]` writes `bench/results/memory_growth.json` in a few minutes
-(`--quick` runs four configurations, `--only` those named, and writes nothing). Each configuration is a process of its
-own: it imports the engine, notes its peak of resident memory, evaluates, runs three steps at forced lengths (the
+`python bench/memory_growth.py [--quick | --only NAME...] [--kept FILE]` writes `bench/results/memory_growth.json`
+(`--quick` runs four configurations, `--only` those named, and both write nothing). Each configuration is a process of
+its own: it imports the engine, notes its peak of resident memory, evaluates, runs three steps at forced lengths (the
 longest, for every row) and notes what the last step says of the peaks of all its processes. The *growth* is the
 difference, so it holds the whole of a worker's process; the forecast is `PlannedWork.memory_bytes` of the same job,
 lengths and knobs. Target: at most 15 % off on every configuration, over growths that span at least 4x. What else the
-machine does is no matter.
+machine does is no matter, nor when a row is measured: with `--kept` a run that was stopped goes on.
 """
 
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -26,6 +25,8 @@ from steptune.core.model import DenseModel, HybridModel, ModelSpec, MoEModel
 from steptune.core.profile import SampledLengths
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.process import peak_memory_bytes
+from steptune.store.codehash import code_hash
+from steptune.tune.machine import cpu_name, torch_version
 
 HERE = Path(__file__).resolve().parent
 
@@ -161,8 +162,17 @@ def measure(name: str) -> dict[str, object]:
     }
 
 
-def told(row: dict[str, object]) -> dict[str, object]:
-    """Print a row and return it."""
+def measured(name: str, kept: Path | None) -> dict[str, object]:
+    """Measure one row, or take it from ``kept`` if this very code has measured it; print and return it."""
+    code = code_hash()
+    lines = kept.read_text(encoding="utf-8").splitlines() if kept is not None and kept.exists() else []
+    before = (json.loads(line) for line in lines)
+    row = next((one["row"] for one in before if (one["code"], one["row"]["configuration"]) == (code, name)), None)
+    if row is None:
+        row = measure(name)
+        if kept is not None:
+            with kept.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"code": code, "row": row}) + "\n")
     print(" | ".join(str(value) for value in row.values()), flush=True)
     return row
 
@@ -172,12 +182,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a smoke test: four configurations, nothing is written")
     parser.add_argument("--only", nargs="+", choices=CASES, help="these configurations; nothing is written")
+    parser.add_argument("--kept", type=Path, help="rows that were measured are kept here, and not measured again")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
         print(json.dumps(child(args.child)))
         return 0
-    rows = [told(measure(name)) for name in args.only or (QUICK if args.quick else CASES)]
+    rows = [measured(name, args.kept) for name in args.only or (QUICK if args.quick else CASES)]
     growths = [float(str(row["growth_mb"])) for row in rows]
     worst = max(abs(float(str(row["error"]))) for row in rows)
     span = max(growths) / min(growths)
@@ -185,7 +196,7 @@ def main() -> int:
     result = {
         "what": "growth of resident memory over the post-import baseline, forecast against measured",
         "date": time.strftime("%Y-%m-%d"),
-        "machine": {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count()},
+        "machine": {"cpu": cpu_name(), "cores": os.cpu_count(), "torch": torch_version()},
         "targets": {
             "within": MAX_ERROR,
             "worst": worst,
