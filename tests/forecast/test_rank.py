@@ -20,17 +20,21 @@ from steptune.core.job import Objective
 from steptune.core.work import PlannedWork
 from steptune.forecast.curve import ForecastError
 from steptune.forecast.forecast import forecast_change
-from steptune.forecast.rank import Ranked, rank
+from steptune.forecast.rank import Priced, Ranked, price, rank
 
 HISTORY = (learnt(0.8, 0.82, a=1), learnt(0.7, 0.72, a=1, b=2))
 
 
 def ranked(candidates: list[tuple[Change, PlannedWork]], history: tuple[LearntFrom, ...] = ()) -> list[Ranked]:
-    return rank(
-        profile=profile(),
+    changes = [change for change, _ in candidates]
+    return rank(priced([work for _, work in candidates]), changes, history=history, noise_floor=profile().noise)
+
+
+def priced(planned: list[PlannedWork], **given: object) -> list[Priced]:
+    return price(
+        profile=profile(**given),  # type: ignore[arg-type]
         planned_baseline=BASELINE,
-        candidates=candidates,
-        history=history,
+        planned=planned,
         total_memory_bytes=TOTAL_BYTES,
         headroom_frac=0.2,
         objective=Objective.STEP_TIME,
@@ -48,7 +52,7 @@ def test_fastest_first_and_the_unpriced_left_out() -> None:
 
 def test_memory_is_judged_too() -> None:
     candidates = [(change(a=1), plan(train(), memory_bytes=20e9))]
-    assert [r.memory_fits for r in ranked(candidates)] == [False]
+    assert [(r.memory_fits, r.fit_chance) for r in ranked(candidates)] == [(False, 0.0)]
 
 
 def test_a_rank_is_the_forecast_bit_for_bit() -> None:
@@ -70,15 +74,7 @@ def test_a_rank_is_the_forecast_bit_for_bit() -> None:
 
 def test_a_baseline_without_prices_is_an_error() -> None:
     with pytest.raises(ForecastError):
-        rank(
-            profile=profile(costs=()),
-            planned_baseline=BASELINE,
-            candidates=[],
-            history=(),
-            total_memory_bytes=TOTAL_BYTES,
-            headroom_frac=0.2,
-            objective=Objective.STEP_TIME,
-        )
+        priced([], costs=())
 
 
 def test_two_thousand_candidates_take_well_under_a_second() -> None:

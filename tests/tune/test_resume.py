@@ -13,9 +13,10 @@ from steptune.store.journal import Clock
 from steptune.testing.fake_framework import FakeFramework
 from steptune.testing.fake_space import COMPACTION, CRASHING, LAZY_ANSWERS, PACKING, FakeKnob
 from steptune.tune.context import Context
-from steptune.tune.search import Space, try_one
+from steptune.tune.search import try_one
 from steptune.tune.search_state import SearchState, search_state
 from steptune.tune.session import TuneOptions, resume_session, start_session
+from steptune.tune.space import Space
 
 
 def interrupted(

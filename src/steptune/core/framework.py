@@ -104,11 +104,40 @@ class SavesModels(Protocol):
 
 
 @runtime_checkable
+class Rewinds(Protocol):
+    """A session that can wait between trials and then do a fresh run's work again; not every framework's can."""
+
+    def rewind(self) -> None:
+        """Go back to the first step's prompts and reference lengths; weights stay what they are."""
+        ...
+
+
+@runtime_checkable
+class TakesSettings(Protocol):
+    """A session whose hot knobs can be turned between two steps; not every framework's can."""
+
+    def take_settings(self, settings: Settings) -> None:
+        """Go on under ``settings``, which differ from the launched ones by hot knobs only.
+
+        Every configuration counts its own steps, so that two arms in one launch meet the same reference lengths.
+        """
+        ...
+
+
+@runtime_checkable
 class Prepares(Protocol):
     """A framework whose runs begin with something that is made once; not every one has it."""
 
     def prepare(self, job: JobSpec) -> None:
         """Make what every run of the job begins with, such as the SFT start. Not tuning: no budget counts it."""
+        ...
+
+
+class Launches(Protocol):
+    """Whatever starts runs: a framework, or the live runs of a session."""
+
+    def launch(self, job: JobSpec, spec: LaunchSpec, out_dir: Path) -> Session:
+        """Start a run that waits for orders; its files go under ``out_dir``."""
         ...
 
 

@@ -15,7 +15,7 @@ from steptune.core.profile import Profile
 from steptune.core.records import content_hash
 from steptune.core.work import PlannedWork, objective_weight
 from steptune.forecast.curve import ForecastError
-from steptune.forecast.interval import RatioInterval, ratio_interval
+from steptune.forecast.interval import RatioInterval, apart, ratio_interval
 from steptune.forecast.memory import fits, memory_peak
 from steptune.forecast.model import ModelStep, StepModel, fit
 from steptune.forecast.residual import Residuals, learn, noise_sd
@@ -92,8 +92,7 @@ def interval_of(model: StepModel, step: ModelStep, change: Change, residuals: Re
     return ratio_interval(
         raw_ratio=model.ratio(step),
         change=change,
-        step=step,
-        baseline=model.baseline,
+        from_baseline=apart(step, model.baseline),
         residuals=residuals,
         noise=noise,
     )

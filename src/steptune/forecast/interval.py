@@ -40,25 +40,45 @@ class RatioInterval:
     high: float
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Apart:
+    """How a predicted step differs from the baseline's: ``Apart(extrapolated_frac=0.0, contended_frac=0.4, ...)``."""
+
+    extrapolated_frac: float
+    """How much more (or less) of it is priced beyond the curves."""
+    contended_frac: float
+    """How much more (or less) of it overlaps."""
+    moved_frac: float
+    """Part of the longer one whose seconds differ."""
+
+
+def apart(step: ModelStep, baseline: ModelStep) -> Apart:
+    """Return what of ``step`` is not shared with the baseline's."""
+    ours, theirs = step.time.seconds, baseline.time.seconds
+    moved_s = math.fsum(abs(ours.get(key, 0.0) - theirs.get(key, 0.0)) for key in {*ours, *theirs})
+    return Apart(
+        extrapolated_frac=abs(step.stretched_frac - baseline.stretched_frac),
+        contended_frac=abs(step.overlapped_frac - baseline.overlapped_frac),
+        moved_frac=min(1.0, moved_s / max(step.time.step_s, baseline.time.step_s)),
+    )
+
+
 def ratio_interval(
-    *, raw_ratio: float, change: Change, step: ModelStep, baseline: ModelStep, residuals: Residuals, noise: float
+    *, raw_ratio: float, change: Change, from_baseline: Apart, residuals: Residuals, noise: float
 ) -> RatioInterval:
     """Correct a raw ratio by the residuals and put the interval around it. ``noise`` is a log standard deviation."""
     mid = raw_ratio * math.exp(residuals.log_correction(change))
     prior_var = residuals.prior_var * len(change.moves)
     known_var = residuals.variance(change)
     unsettled = known_var / prior_var if prior_var > 0 else 1.0
-    moves_var = known_var * _size(change, step, baseline)
-    extrapolated = EXTRAPOLATION_SD * abs(step.stretched_frac - baseline.stretched_frac)
-    contended = CONTENTION_SD * abs(step.overlapped_frac - baseline.overlapped_frac)
+    moves_var = known_var * _size(change, from_baseline)
+    extrapolated = EXTRAPOLATION_SD * from_baseline.extrapolated_frac
+    contended = CONTENTION_SD * from_baseline.contended_frac
     variance = noise**2 + moves_var + unsettled * (extrapolated**2 + contended**2)
     spread = math.exp(Z_80 * math.sqrt(variance))
     return RatioInterval(low=mid / spread, mid=mid, high=mid * spread)
 
 
-def _size(change: Change, step: ModelStep, baseline: ModelStep) -> float:
+def _size(change: Change, from_baseline: Apart) -> float:
     """Return what a move's variance is multiplied with: 1 for a single move that changes every second of the step."""
-    ours, theirs = step.time.seconds, baseline.time.seconds
-    moved_s = math.fsum(abs(ours.get(key, 0.0) - theirs.get(key, 0.0)) for key in {*ours, *theirs})
-    moved = min(1.0, moved_s / max(step.time.step_s, baseline.time.step_s))
-    return (UNMOVED_FRAC + (1 - UNMOVED_FRAC) * moved) / math.sqrt(max(1, len(change.moves)))
+    return (UNMOVED_FRAC + (1 - UNMOVED_FRAC) * from_baseline.moved_frac) / math.sqrt(max(1, len(change.moves)))

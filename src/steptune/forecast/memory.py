@@ -1,4 +1,4 @@
-"""Whether a configuration fits in memory: yes, no, or too close to call.
+"""Whether a configuration fits in memory: yes, no, or too close to call, and then how likely.
 
 The measured peak of the baseline anchors it; the adapter's model only supplies the difference between two plans.
 """
@@ -38,3 +38,20 @@ def fits(peak: Estimate | None, *, total_memory_bytes: int, headroom_frac: float
     if peak.high <= limit:
         return True
     return False if peak.low > limit else None
+
+
+def fit_chance(peak: Estimate | None, *, total_memory_bytes: int, headroom_frac: float) -> float:
+    """Return the chance that the peak leaves ``headroom_frac`` of memory free; an unknown peak is taken to fit.
+
+    The peak is taken to lie anywhere in its interval with the same density.
+
+    >>> half = Estimate(value=8e9, low=7.6e9, high=8.4e9, unit="bytes", source=Source.FORECAST)
+    >>> fit_chance(half, total_memory_bytes=10**10, headroom_frac=0.2)
+    0.5
+    """
+    if peak is None or peak.low is None or peak.high is None:
+        return 1.0
+    limit = total_memory_bytes * (1 - headroom_frac)
+    if peak.high <= peak.low:
+        return float(peak.high <= limit)
+    return min(1.0, max(0.0, (limit - peak.low) / (peak.high - peak.low)))

@@ -1,27 +1,44 @@
-"""Forecasts of very many candidates at once, fast enough to be done after every trial.
+"""Forecasts thousands of candidates and sorts them, for the search and for the table of a proposal.
 
-Gives the same ratios as `forecast_change`, bit for bit (a test holds it), without the parts nobody sorts by.
+Gives the same ratios as `forecast_change`, bit for bit (a test holds it), without the parts nobody sorts by. What a
+candidate costs by the profile alone never changes, so it is priced once; residuals are put on after every trial.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from steptune.core.change import Change
 from steptune.core.event import LearntFrom
 from steptune.core.job import Objective
-from steptune.core.profile import Profile
+from steptune.core.profile import NoiseFloor, Profile
 from steptune.core.work import PlannedWork, objective_weight
 from steptune.forecast.curve import ForecastError
-from steptune.forecast.forecast import interval_of
-from steptune.forecast.interval import RatioInterval
-from steptune.forecast.memory import fits, memory_peak
+from steptune.forecast.interval import Apart, RatioInterval, apart, ratio_interval
+from steptune.forecast.memory import fit_chance, fits, memory_peak
 from steptune.forecast.model import fit
 from steptune.forecast.residual import learn, noise_sd
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Priced:
+    """What the profile alone says of one candidate: ``Priced(index=17, raw_ratio=0.70, ...)``."""
+
+    index: int
+    """Position in the sequence that was priced."""
+    raw_ratio: float
+    """Candidate / baseline step time."""
+    from_baseline: Apart
+    weight: float
+    """What the ratio is multiplied with to be one of the objective."""
+    memory_fits: bool | None
+    """None when too close to call or unknown."""
+    fit_chance: float
+    """See `memory.fit_chance`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Ranked:
-    """One candidate's place: ``Ranked(index=17, ratio=RatioInterval(...), memory_fits=True)``."""
+    """One candidate's place: ``Ranked(index=17, ratio=RatioInterval(...), memory_fits=True, fit_chance=1.0)``."""
 
     index: int
     """Position in the sequence that was ranked."""
@@ -29,45 +46,74 @@ class Ranked:
     """Candidate / baseline of the objective, 80 %."""
     memory_fits: bool | None
     """None when too close to call or unknown."""
+    fit_chance: float
+    """See `memory.fit_chance`."""
 
 
-def rank(
+def price(
     *,
     profile: Profile,
     planned_baseline: PlannedWork,
-    candidates: Sequence[tuple[Change, PlannedWork]],
-    history: tuple[LearntFrom, ...],
+    planned: Iterable[PlannedWork],
     total_memory_bytes: int,
     headroom_frac: float,
     objective: Objective,
-) -> list[Ranked]:
-    """Return candidates from fastest to slowest; those the profile has no price for are left out.
+) -> list[Priced]:
+    """Return candidates in their order; those the profile has no price for are left out.
 
     Raises:
         ForecastError: the baseline itself has no price.
     """
     model = fit(profile, planned_baseline)
-    noise = noise_sd(profile.noise)
-    residuals = learn(history, noise)
-    ranked: list[Ranked] = []
-    for index, (change, planned) in enumerate(candidates):
+    priced: list[Priced] = []
+    for index, work in enumerate(planned):
         try:
-            step = model.predict(planned)
+            step = model.predict(work)
         except ForecastError:
             continue
-        peak = memory_peak(profile, planned_baseline, planned)
+        peak = memory_peak(profile, planned_baseline, work)
+        priced.append(
+            Priced(
+                index=index,
+                raw_ratio=model.ratio(step),
+                from_baseline=apart(step, model.baseline),
+                weight=objective_weight(objective, work, planned_baseline),
+                memory_fits=fits(peak, total_memory_bytes=total_memory_bytes, headroom_frac=headroom_frac),
+                fit_chance=fit_chance(peak, total_memory_bytes=total_memory_bytes, headroom_frac=headroom_frac),
+            )
+        )
+    return priced
+
+
+def rank(
+    priced: Iterable[Priced],
+    changes: Sequence[Change],
+    *,
+    history: tuple[LearntFrom, ...],
+    noise_floor: NoiseFloor | None,
+) -> list[Ranked]:
+    """Return candidates from fastest to slowest after what ``history`` taught. ``changes`` are what was priced."""
+    noise = noise_sd(noise_floor)
+    residuals = learn(history, noise)
+    ranked: list[Ranked] = []
+    for each in priced:
+        ratio = ratio_interval(
+            raw_ratio=each.raw_ratio,
+            change=changes[each.index],
+            from_baseline=each.from_baseline,
+            residuals=residuals,
+            noise=noise,
+        )
         ranked.append(
             Ranked(
-                index=index,
-                ratio=_scaled(
-                    interval_of(model, step, change, residuals, noise),
-                    objective_weight(objective, planned, planned_baseline),
-                ),
-                memory_fits=fits(peak, total_memory_bytes=total_memory_bytes, headroom_frac=headroom_frac),
+                index=each.index,
+                ratio=_scaled(ratio, each.weight),
+                memory_fits=each.memory_fits,
+                fit_chance=each.fit_chance,
             )
         )
     return sorted(ranked, key=lambda r: (r.ratio.mid, r.index))
 
 
 def _scaled(ratio: RatioInterval, weight: float) -> RatioInterval:
-    return replace(ratio, mid=ratio.mid * weight, low=ratio.low * weight, high=ratio.high * weight)
+    return RatioInterval(mid=ratio.mid * weight, low=ratio.low * weight, high=ratio.high * weight)

@@ -2,7 +2,7 @@
 
 It implements `core.framework.Framework` over a virtual clock: step times are made up from `fake_space`,
 noise is seeded, nothing sleeps. What a real framework can do to a tuner, it can do: hide metrics, run out of
-memory, die, report NaN, learn less.
+memory, die, report NaN, learn less, book time on the wrong side. `spent_s` is what all of it cost.
 """
 
 import math
@@ -15,12 +15,21 @@ from typing import Literal, final
 from steptune.core.errors import TrialError
 from steptune.core.framework import LaunchSpec, Lever, ParityInput, ParityOutput
 from steptune.core.job import JobSpec
-from steptune.core.knob import KnobSpec, KnobValue, Settings
+from steptune.core.knob import KnobSpec, Settings
 from steptune.core.phase import Role
 from steptune.core.profile import CostCurve, CurvePoint, GapStats, LagStats, Lengths, SampledLengths
 from steptune.core.trial import EvalResult, Observation, SpanTime
 from steptune.core.work import PlannedWork, WorkItem
-from steptune.testing.fake_space import COMPACTION, PACKING, FakeKnob, cores_of, is_one_step_off, side_seconds
+from steptune.testing.fake_space import (
+    COMPACTION,
+    PACKING,
+    TRAIN_S,
+    FakeKnob,
+    FakePair,
+    cores_of,
+    is_one_step_off,
+    side_seconds,
+)
 
 HEALTHY_K3 = 1e-6
 """k3 of an untouched fake run, in nats."""
@@ -40,6 +49,12 @@ HALF_LIFE_STEPS = 15
 REWARD_SD = 0.004
 """Seed-to-seed noise of the fake's final accuracy."""
 
+REPLAYED_UPDATES = 4
+"""Updates that one parity replay costs, each as long as the baseline's."""
+
+MEMORY_BYTES = 10**10
+"""Memory of the fake machine."""
+
 
 @final
 @dataclass(kw_only=True, slots=True)
@@ -49,11 +64,21 @@ class FakeFramework:
     knob_table: tuple[FakeKnob, ...] = (PACKING, COMPACTION)
     noise: float = 0.01
     """Standard deviation of log step time."""
+    launch_noise: float = 0.0
+    """Standard deviation of what all steps of a launch share."""
     seed: int = 1
     on_step: Callable[[], None] = lambda: None
     learns: bool = True
     """Whether rewards vary at all."""
+    pairs: tuple[FakePair, ...] = ()
+    """What the machine does beyond the factors."""
+    start_up_s: float = 0.0
+    """Virtual seconds of a launch."""
+    misbooked_frac: float = 0.0
+    """Part of the rollout's time that every synchronous run's spans show as training: a wrong bottleneck."""
     launches: int = 0
+    spent_s: float = 0.0
+    """Virtual seconds so far: start-ups, steps, rehearsals and replays."""
     name: str = "fake"
 
     def version(self) -> str:
@@ -83,14 +108,15 @@ class FakeFramework:
         return tuple(reason for reason, is_broken in reasons if is_broken)
 
     def planned_work(self, job: JobSpec, settings: Settings, lengths: Lengths) -> PlannedWork:
-        """One item per side, priced by the curves of `probe_costs`."""
-        rollout = _when(self.knob_table, settings, Role.ROLLOUT)
-        train = _when(self.knob_table, settings, Role.TRAINER)
+        """One item per side, of as many seconds as the machine is believed to take."""
+        rollout_s, train_s = side_seconds(self.knob_table, settings, believed=True)
+        is_priced = not any(settings[k.name] in k.unpriced for k in self.knob_table)
+        curve = "second" if is_priced else "never probed"
         is_off = is_one_step_off(settings)
         return PlannedWork(
             items=(
-                WorkItem(role=Role.ROLLOUT, phase="rollout", curve="rollout", when=rollout, x=1, count=1),
-                WorkItem(role=Role.TRAINER, phase="train", curve="train", when=train, x=1, count=1),
+                WorkItem(role=Role.ROLLOUT, phase="rollout", curve=curve, when={}, x=1, count=rollout_s),
+                WorkItem(role=Role.TRAINER, phase="train", curve=curve, when={}, x=1, count=train_s),
             ),
             schedule="one_step_off" if is_off else "sync",
             lag=int(is_off),
@@ -102,12 +128,13 @@ class FakeFramework:
         )
 
     def probe_costs(self, job: JobSpec, out_dir: Path) -> tuple[CostCurve, ...]:
-        """What the fake machine is believed to cost, for every combination of a side's knobs."""
-        return tuple(_curves(self.knob_table, Role.ROLLOUT) + _curves(self.knob_table, Role.TRAINER))
+        """The one price there is: a second takes a second."""
+        return (CostCurve(name="second", when={}, unit="1", points=(CurvePoint(x=1, seconds=1.0),)),)
 
     def launch(self, job: JobSpec, spec: LaunchSpec, out_dir: Path) -> "FakeSession":
         """Start a fake run, or fail as the settings demand."""
         self.launches += 1
+        self.spent_s += self.start_up_s
         out_dir.mkdir(parents=True, exist_ok=True)
         (out_dir / "spec.json").write_text(spec.model_dump_json() + "\n", encoding="utf-8")
         for knob in self.knob_table:
@@ -120,6 +147,7 @@ class FakeFramework:
 
     def replay_updates(self, job: JobSpec, parity: Sequence[ParityInput], out_dir: Path) -> list[ParityOutput]:
         """Distances come from the table; shuffling gives a tiny band."""
+        self.spent_s += len(parity) * REPLAYED_UPDATES * TRAIN_S
         places = [self._place(item) for item in parity]
         return [
             ParityOutput(
@@ -146,7 +174,7 @@ class FakeFramework:
 
     def total_memory_bytes(self) -> int:
         """Plenty."""
-        return 10**10
+        return MEMORY_BYTES
 
 
 @final
@@ -162,8 +190,18 @@ class FakeSession:
     closed: bool = False
 
     def run_steps(self, num_steps: int, *, rehearse_s: float = 0.0) -> list[Observation]:
-        """Make up ``num_steps`` observations; there is no cache that a rehearsal could warm."""
-        return [self._one_step() for _ in range(num_steps)]
+        """Make up ``num_steps`` observations; there is no cache that a rehearsal could warm, but its time is spent."""
+        made = [self._one_step() for _ in range(num_steps)]
+        if rehearse_s > 0:
+            self.framework.spent_s += made[0].step_time_s * max(1, math.ceil(rehearse_s / made[0].step_time_s))
+        return made
+
+    def rewind(self) -> None:
+        """Every step does the same work, so there is nothing to go back to."""
+
+    def take_settings(self, settings: Settings) -> None:
+        """Turn hot knobs."""
+        self.spec = self.spec.model_copy(update={"settings": dict(settings)})
 
     def evaluate(self) -> EvalResult:
         """Accuracy follows a saturating curve, less what the settings cost."""
@@ -191,15 +229,18 @@ class FakeSession:
     def _one_step(self) -> Observation:
         self.framework.on_step()
         rng = random.Random(f"{self.framework.seed} {self.number} {self.step}")
-        noise = math.exp(rng.gauss(0, self.framework.noise))
+        shared = random.Random(f"{self.framework.seed} launch {self.number}").gauss(0, self.framework.launch_noise)
+        noise = math.exp(rng.gauss(0, self.framework.noise) + shared)
         settings, knobs = self.spec.settings, self.framework.knob_table
-        rollout_s, train_s = (noise * s for s in side_seconds(knobs, settings))
+        rollout_s, train_s = (noise * s for s in side_seconds(knobs, settings, self.framework.pairs))
         hidden = any(settings[k.name] in k.hides_metrics for k in knobs)
         broken = any(k.fails_with.get(settings[k.name]) == "nan" for k in knobs)
         k3 = max([HEALTHY_K3, *(k.mismatch_k3.get(settings[k.name], 0.0) for k in knobs)])
         self.step += 1
         is_off = is_one_step_off(settings)
-        plain = _observation(self.step - 1, rollout_s, train_s, is_off)
+        moved_s = 0.0 if is_off else rollout_s * self.framework.misbooked_frac
+        plain = _observation(self.step - 1, rollout_s - moved_s, train_s + moved_s, is_off)
+        self.framework.spent_s += plain.step_time_s
         update: dict[str, object] = {
             "mismatch": None if hidden else _gap(k3),
             "mixed_groups_frac": 0.6 if self.framework.learns else 0.0,
@@ -253,25 +294,3 @@ def _gap(k3: float) -> GapStats:
         ess_frac=1 / (1 + spread**2),
         num_tokens=40,
     )
-
-
-def _when(knobs: tuple[FakeKnob, ...], settings: Settings, side: Role) -> dict[str, KnobValue]:
-    return {k.name: settings[k.name] for k in knobs if k.side is side}
-
-
-def _curves(knobs: tuple[FakeKnob, ...], side: Role) -> list[CostCurve]:
-    """Return one curve per combination of the side's knobs."""
-    combinations: list[dict[str, KnobValue]] = [{}]
-    for knob in (k for k in knobs if k.side is side):
-        combinations = [{**c, knob.name: value} for c in combinations for value in knob.factors]
-    defaults: dict[str, KnobValue] = {k.name: next(iter(k.factors)) for k in knobs}
-    name, index = ("rollout", 0) if side is Role.ROLLOUT else ("train", 1)
-    return [
-        CostCurve(
-            name=name,
-            when=when,
-            unit="1",
-            points=(CurvePoint(x=1, seconds=side_seconds(knobs, {**defaults, **when}, believed=True)[index]),),
-        )
-        for when in combinations
-    ]

@@ -1,9 +1,10 @@
 """What the fake framework's knobs do. Every trap of real tuning has a knob here.
 
 The step is ``rollout + train`` (or their maximum when one step off), each side a constant times the factors
-of its knobs. The optimum is therefore known by construction: see `best_settings`.
+of its knobs, and of pairs that act together. The optimum is therefore known by construction: see `best_settings`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -20,8 +21,13 @@ class FakeKnob:
     factors: dict[KnobValue, float]
     """Value -> factor on its side's seconds, as the machine really behaves."""
     effect: Effect = Effect.NONE
+    restart: Restart = Restart.HOT
     believed: dict[KnobValue, float] = field(default_factory=dict[KnobValue, float])
     """Factors the cost probe reports; empty means the truth."""
+    across: dict[KnobValue, float] = field(default_factory=dict[KnobValue, float])
+    """Factor on the *other* side's seconds, known to the forecast: what a new split of devices does. Empty means 1."""
+    unpriced: frozenset[KnobValue] = frozenset()
+    """Values that no cost was probed for: the forecast refuses them."""
     mismatch_k3: dict[KnobValue, float] = field(default_factory=dict[KnobValue, float])
     """Value -> k3 that the rollout-trainer gap rises to."""
     reward_drop: dict[KnobValue, float] = field(default_factory=dict[KnobValue, float])
@@ -42,9 +48,27 @@ class FakeKnob:
             side=self.side,
             values=tuple(self.factors),
             effect=self.effect,
-            restart=Restart.HOT,
+            restart=self.restart,
             what=f"fake knob of the {self.side}",
         )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FakePair:
+    """Two values that together do more (or less) than each alone; only the machine knows, no forecast does.
+
+    Example: ``FakePair(first=("graph", True), second=("waves", 64), side=Role.ROLLOUT, factor=1.5)``.
+    """
+
+    first: tuple[str, KnobValue]
+    second: tuple[str, KnobValue]
+    side: Role
+    factor: float
+    """On that side's seconds where both values are set."""
+
+    def holds(self, settings: Settings) -> bool:
+        """Return whether both values are set."""
+        return all(settings.get(knob) == value for knob, value in (self.first, self.second))
 
 
 FAKE_CORES = 2.0
@@ -130,9 +154,9 @@ def cores_of(knobs: tuple[FakeKnob, ...], settings: Settings) -> float:
     return next((k.cores[settings[k.name]] for k in knobs if k.cores), FAKE_CORES)
 
 
-def seconds_of(knobs: tuple[FakeKnob, ...], settings: Settings) -> float:
+def seconds_of(knobs: tuple[FakeKnob, ...], settings: Settings, pairs: Sequence[FakePair] = ()) -> float:
     """Return the step time of ``settings`` in virtual seconds, without noise."""
-    rollout, train = side_seconds(knobs, settings)
+    rollout, train = side_seconds(knobs, settings, pairs)
     return max(rollout, train) if is_one_step_off(settings) else rollout + train
 
 
@@ -148,10 +172,20 @@ TRAIN_S = 0.4
 """Seconds of the baseline's update (virtual)."""
 
 
-def side_seconds(knobs: tuple[FakeKnob, ...], settings: Settings, *, believed: bool = False) -> tuple[float, float]:
-    """Return virtual seconds of (rollout, train) under ``settings``."""
+def side_seconds(
+    knobs: tuple[FakeKnob, ...], settings: Settings, pairs: Sequence[FakePair] = (), *, believed: bool = False
+) -> tuple[float, float]:
+    """Return virtual seconds of (rollout, train) under ``settings``; a belief knows nothing of ``pairs``."""
     sides = {Role.ROLLOUT: ROLLOUT_S, Role.TRAINER: TRAIN_S}
     for knob in knobs:
         factors = knob.believed or knob.factors if believed else knob.factors
         sides[knob.side] *= factors[settings[knob.name]]
+        if knob.across:
+            sides[_OTHER[knob.side]] *= knob.across[settings[knob.name]]
+    for pair in () if believed else pairs:
+        if pair.holds(settings):
+            sides[pair.side] *= pair.factor
     return sides[Role.ROLLOUT], sides[Role.TRAINER]
+
+
+_OTHER = {Role.ROLLOUT: Role.TRAINER, Role.TRAINER: Role.ROLLOUT}

@@ -11,7 +11,7 @@ from steptune.core.ages import Ages
 from steptune.core.change import Change
 from steptune.core.errors import TrialError
 from steptune.core.estimate import Estimate, Source
-from steptune.core.framework import Framework, LaunchSpec, Session
+from steptune.core.framework import Launches, LaunchSpec, Session
 from steptune.core.job import JobSpec
 from steptune.core.trial import Arm, Observation, Trial, TrialState
 from steptune.stats.intervals import mean_estimate
@@ -38,7 +38,7 @@ NO_EVIDENCE = Evidence(ages=Ages(max_staleness=0, own_lag=0))
 
 
 def run_trial(
-    framework: Framework,
+    framework: Launches,
     job: JobSpec,
     spec: LaunchSpec,
     *,

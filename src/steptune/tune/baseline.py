@@ -9,7 +9,7 @@ from dataclasses import replace
 from steptune.core.change import Change
 from steptune.core.errors import HealthError, LimitError, explain
 from steptune.core.event import Diagnosed, Profiled
-from steptune.core.framework import LaunchSpec, Session
+from steptune.core.framework import Launches, LaunchSpec, Session
 from steptune.core.knob import Effect, Restart
 from steptune.core.profile import Profile, unattributed_frac
 from steptune.core.trial import Arm, Observation
@@ -54,7 +54,8 @@ def profile_baseline(context: Context, check_budget: Callable[[Context, Profile]
     say("profile: primitive costs (decode, prefill, training, hand-over); no candidate is run")
     costs = context.framework.probe_costs(context.job, context.run_path("profile", "probe"))
     forced = None if context.job.algorithm.dynamic_sampling else natural.lengths
-    pairs = _repeat(context, LaunchSpec(settings=context.baseline_settings, seed=1, forced_lengths=forced))
+    seed = context.job.algorithm.seed  # the trials' own, so that the run can be their incumbent
+    pairs = _repeat(context, LaunchSpec(settings=context.baseline_settings, seed=seed, forced_lengths=forced))
     arms = _arms(pairs)
     kept = (*arms[0].observations, *arms[1].observations)
     noise = noise_floor(*([o.step_time_s for o in arm.observations] for arm in arms))
@@ -154,13 +155,13 @@ def _natural_inputs(context: Context, natural: NaturalRun, load_avg: float) -> P
 
 
 def _repeat(context: Context, spec: LaunchSpec) -> list[Pair]:
-    """Run the baseline against itself."""
+    """Run the baseline against itself, in two launches; the first may wait to be the trials' incumbent."""
     sessions: list[Session] = []
     pairs: list[Pair] = []
     try:
-        for name in ("a", "b"):
-            folder = context.run_path("profile", name)
-            sessions.append(context.framework.launch(context.job, spec, folder))
+        launchers: dict[str, Launches] = {"a": context.runs, "b": context.framework}
+        for name, launcher in launchers.items():
+            sessions.append(launcher.launch(context.job, spec, context.run_path("profile", name)))
         warm_up(sessions)
         for pair in take_turns(sessions[0], sessions[1], AA_PLAN):
             pairs.append(pair)

@@ -21,7 +21,8 @@ from steptune.trial.settle import settle
 from steptune.tune.baseline import NOTHING
 from steptune.tune.context import Context, settings_of
 from steptune.tune.launches import Blocks, confirm_launches, launch_ratio, steps_of
-from steptune.tune.search import Space, write_forecast
+from steptune.tune.search import write_forecast
+from steptune.tune.space import Space
 from steptune.tune.try_change import ages_of
 
 WATERFALL_PLAN = BlockPlan(max_pairs=4, kept_steps=2)

@@ -1,5 +1,7 @@
 """What every step of a session works with: the job, its framework, the journal, the clock and the voice."""
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -12,11 +14,12 @@ from steptune.core.knob import Effect, KnobSpec, KnobValue, Settings
 from steptune.core.profile import Profile, SampledLengths
 from steptune.core.trial import Arm, EvalResult
 from steptune.core.work import PlannedWork, objective_weight
-from steptune.store.journal import Journal
+from steptune.store.journal import Clock, Journal, open_for_append
 from steptune.store.replay import SessionState, fold
 from steptune.store.run_folder import RunFolder
 from steptune.tune.budget import Budget
 from steptune.tune.progress import Progress
+from steptune.tune.runs import Runs, hot_knobs
 
 
 @final
@@ -31,6 +34,8 @@ class Context:
     budget: Budget
     progress: Progress
     specs: tuple[KnobSpec, ...]
+    runs: Runs
+    """Launches of trials and of the A/A repeat; whoever makes the context stops them."""
     shuffled_band: tuple[float, ...] | None = None
     """Distances of the baseline's shuffled update replays, once they are made."""
     start: EvalResult | None = None
@@ -127,3 +132,28 @@ class Context:
 def settings_of(levers: tuple[Lever, ...]) -> dict[str, KnobValue]:
     """Return the configuration that a lever table describes."""
     return {lever.knob: lever.value for lever in levers}
+
+
+def make_context(
+    job: JobSpec,
+    framework: Framework,
+    folder: RunFolder,
+    clock: Clock,
+    *,
+    spent_before_s: float = 0.0,
+    clock_s: Callable[[], float] = time.monotonic,
+) -> Context:
+    """Return what a session works with. ``clock`` dates the journal, ``clock_s`` is what the budget is counted by."""
+    num_cores = job.devices.num_cores
+    budget = Budget(spec=job.budget, num_cores=num_cores, clock=clock_s, spent_before_s=spent_before_s)
+    specs = framework.knobs(job)
+    return Context(
+        framework=framework,
+        job=job,
+        folder=folder,
+        journal=open_for_append(folder.journal_path, clock),
+        budget=budget,
+        progress=Progress(budget=budget),
+        specs=specs,
+        runs=Runs(framework=framework, hot=hot_knobs(specs), clock=clock_s),
+    )

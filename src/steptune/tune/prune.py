@@ -16,8 +16,9 @@ from steptune.propose.make import make_change
 from steptune.tune.blame import moves_of
 from steptune.tune.confirm import measure_waterfall, waterfall_stages
 from steptune.tune.context import Context
-from steptune.tune.search import Space, try_one
+from steptune.tune.search import try_one
 from steptune.tune.search_state import SearchState, band_frac, search_state
+from steptune.tune.space import Space
 
 MIN_VISIBLE_GAIN = 0.03
 """Gain of a lever that is kept even where a waterfall's few rounds cannot prove it. Lower, and a lever that three

@@ -36,6 +36,7 @@ class TrainedRun:
 def run_reward_test(context: Context, change: Change) -> RewardTested:
     """Train pairs until the seeds or the budget are used up; record and return the result."""
     started_s = time.monotonic()
+    context.runs.stop()
     guard, num_cores = context.job.guard, context.job.devices.num_cores
     seeds = [context.job.algorithm.seed + 1 + i for i in range(guard.reward_seeds)]
     context.progress.say(f"reward: {len(seeds)} paired runs of {guard.reward_steps} steps, held-out problems")

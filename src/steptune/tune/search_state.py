@@ -11,6 +11,7 @@ from steptune.core.change import Change
 from steptune.core.decision import Outcome
 from steptune.core.event import LearntFrom, TrialEnded
 from steptune.core.knob import EFFECT_ORDER, Effect
+from steptune.forecast.curve import ForecastError
 from steptune.forecast.forecast import raw_ratio
 from steptune.stats.noise import noise_band_frac
 from steptune.store.replay import SessionState
@@ -94,10 +95,13 @@ def _learnt(state: SessionState, event: TrialEnded) -> LearntFrom | None:
     if event.ratio_to_baseline is None or forecast is None or state.baseline is None:
         return None
     assert state.started is not None, "a session is recorded before its trials"
-    raw = raw_ratio(
-        profile=state.baseline,
-        planned_baseline=forecast.planned_baseline,
-        planned=forecast.planned,
-        objective=state.started.job.objective,
-    )
+    try:
+        raw = raw_ratio(
+            profile=state.baseline,
+            planned_baseline=forecast.planned_baseline,
+            planned=forecast.planned,
+            objective=state.started.job.objective,
+        )
+    except ForecastError:  # an ablation: there was no forecast that it could teach
+        return None
     return LearntFrom(change=event.trial.change, raw_forecast_ratio=raw, measured_ratio=event.ratio_to_baseline.value)

@@ -24,22 +24,22 @@ from steptune.core.framework import Framework, Prepares
 from steptune.core.job import JobSpec
 from steptune.core.profile import Profile
 from steptune.store.codehash import code_hash
-from steptune.store.journal import Clock, open_for_append
+from steptune.store.journal import Clock
 from steptune.store.knob_checks import check_knobs
 from steptune.store.lock import machine_lock, session_lock
 from steptune.store.run_folder import RunFolder
 from steptune.tune.baseline import name_bottlenecks, profile_baseline
-from steptune.tune.budget import Budget, worked_s
+from steptune.tune.budget import worked_s
 from steptune.tune.conclude import Spent, conclude, owes_reward
 from steptune.tune.confirm import confirm, record_tuned_profile
-from steptune.tune.context import Context, settings_of
+from steptune.tune.context import Context, make_context, settings_of
 from steptune.tune.machine import describe_machine
-from steptune.tune.progress import Progress
 from steptune.tune.prune import prune
 from steptune.tune.reserve import STEPS_AFTER_PRUNING, STEPS_AFTER_SEARCH, check_budget, reserve
 from steptune.tune.reward import reward_cost_s, run_reward_test, skip_reward_test
-from steptune.tune.search import Space, build_space, record_proposal, search
+from steptune.tune.search import search
 from steptune.tune.search_state import SearchState, search_state
+from steptune.tune.space import Space, build_space, record_proposal
 
 MAX_ROUNDS = 6
 """Times the search may be taken up again after pruning or a failed reward test."""
@@ -72,19 +72,25 @@ def start_session(
     with session_lock(folder.path), machine_lock(wait_notice(say_waiting)):
         if isinstance(framework, Prepares):
             framework.prepare(job)  # before the budget's clock starts
-        context = _context(job, framework, folder, clock, spent_before_s=0.0)
-        context.record(
-            SessionStarted(
-                steptune_version=__version__,
-                code_hash=code_hash(),
-                job=job,
-                machine=describe_machine(framework),
-                baseline_levers=framework.baseline(job, job.baseline),
-                best_practice_levers=framework.baseline(job, "best_practice"),
-            )
-        )
+        context = make_context(job, framework, folder, clock)
+        record_start(context)
         _run(context, options)
     return folder.path
+
+
+def record_start(context: Context) -> None:
+    """Record the job and everything that is fixed before a clock was read."""
+    job, framework = context.job, context.framework
+    context.record(
+        SessionStarted(
+            steptune_version=__version__,
+            code_hash=code_hash(),
+            job=job,
+            machine=describe_machine(framework),
+            baseline_levers=framework.baseline(job, job.baseline),
+            best_practice_levers=framework.baseline(job, "best_practice"),
+        )
+    )
 
 
 def resume_session(
@@ -97,7 +103,7 @@ def resume_session(
     """
     folder = RunFolder.open(path)
     with session_lock(folder.path), machine_lock(wait_notice(say_waiting)):
-        context = _context(folder.job(), framework, folder, clock, spent_before_s=0.0)
+        context = make_context(folder.job(), framework, folder, clock)
         state = context.state
         if state.started is None:
             raise StoreError(
@@ -133,6 +139,8 @@ def _run(context: Context, options: TuneOptions) -> None:
     except StepTuneError as error:
         context.record(_ended(context, f"{type(error).__name__}: {error}"))
         raise
+    finally:
+        context.runs.stop()
     context.record(_ended(context, "done"))
 
 
@@ -218,19 +226,6 @@ def _confirm(context: Context, space: Space, found: SearchState) -> None:
 def _ended(context: Context, why: str) -> SessionEnded:
     return SessionEnded(
         why=why, cost_wall_s=context.budget.spent_wall_s(), cost_device_s=context.budget.spent_device_s()
-    )
-
-
-def _context(job: JobSpec, framework: Framework, folder: RunFolder, clock: Clock, *, spent_before_s: float) -> Context:
-    budget = Budget(spec=job.budget, num_cores=job.devices.num_cores, spent_before_s=spent_before_s)
-    return Context(
-        framework=framework,
-        job=job,
-        folder=folder,
-        journal=open_for_append(folder.journal_path, clock),
-        budget=budget,
-        progress=Progress(budget=budget),
-        specs=framework.knobs(job),
     )
 
 

@@ -65,6 +65,8 @@ def try_change(context: Context, *, number: int, change: Change, found: SearchSt
     context.record(
         TrialEnded(trial=trial, verdicts=verdicts, outcome=outcome, reasons=reasons, ratio_to_baseline=ratio)
     )
+    best = change if outcome is Outcome.ADOPT else incumbent
+    context.runs.keep_only(trial_spec(context, best.applied_to(context.baseline_settings)))
     _tell(context, number, forecast, ratio, outcome, reasons)
 
 
@@ -75,15 +77,15 @@ def run_against(
     baseline = context.baseline_settings
     folder = context.folder.new_trial_folder(number, change.signature)
     devices_ratio = context.weight(change.applied_to(baseline)) / context.weight(incumbent.applied_to(baseline))
-    session = context.framework.launch(
-        context.job, _spec(context, incumbent.applied_to(baseline)), folder / "incumbent"
+    session = context.runs.launch(
+        context.job, trial_spec(context, incumbent.applied_to(baseline)), folder / "incumbent"
     )
     try:
         evidence = Evidence(pairs=earlier, warm_up=tuple(warm_up([session])), ages=ages_of(context.job))
         return run_trial(
-            context.framework,
+            context.runs,
             context.job,
-            _spec(context, change.applied_to(baseline)),
+            trial_spec(context, change.applied_to(baseline)),
             number=number,
             change=change,
             incumbent=session,
@@ -189,7 +191,8 @@ def ratio_to_baseline(trial: Trial, found: SearchState) -> Estimate | None:
     )
 
 
-def _spec(context: Context, settings: Settings) -> LaunchSpec:
+def trial_spec(context: Context, settings: Settings) -> LaunchSpec:
+    """Return how an arm of a trial is launched."""
     return LaunchSpec(settings=dict(settings), seed=context.job.algorithm.seed, forced_lengths=context.forced_lengths)
 
 

@@ -1,0 +1,203 @@
+"""What finds a fast configuration at the smallest cost: the tuner's search against others, on spaces of known optimum.
+
+`python bench/search.py --minutes 2` works for that long and goes on where it was; `--report` writes
+`bench/results/search.json` when every piece is there; `--quick` tries two seeds of one shape. Every arm pays the same:
+start-ups (20 steps of the baseline each), warm-up, rehearsals, both arms' blocks and replays, on a virtual clock, so
+that the result is the same on any machine. Optuna's arms need `requirements/bench-search.txt`; without it they are left
+out, and the output says so. The surprise: everything below 60 steps is decided by the very first trial.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE / "search"))
+
+import numpy as np  # noqa: E402
+from arms import ARMS, run_arm, run_ours  # noqa: E402
+from curves import CLAIM_COSTS, Found, claim, summary  # noqa: E402
+from instances import (  # noqa: E402
+    CONDITIONS,
+    MAX_STEPS,
+    START_UP_STEPS,
+    USUAL,
+    best_fixed_ratio,
+    profiled,
+    ratios_of,
+    virtual_s,
+)
+
+from steptune.core.event import TrialEnded  # noqa: E402
+from steptune.core.knob import Settings  # noqa: E402
+from steptune.store.files import replace  # noqa: E402
+from steptune.store.replay import fold  # noqa: E402
+from steptune.testing.search_spaces import SHAPES  # noqa: E402
+from steptune.tune.baseline import NOTHING  # noqa: E402
+from steptune.tune.context import Context  # noqa: E402
+from steptune.tune.search_state import search_state  # noqa: E402
+
+try:
+    from optuna_arms import OPTUNA_ARMS, VERSION
+except ImportError as error:
+    OPTUNA_ARMS, VERSION = {}, f"left out: {error}; install requirements/bench-search.txt"
+
+NUM_SEEDS = 30
+OURS, FIXED = "ours", "best fixed setting"
+ALL_ARMS = {**ARMS, **OPTUNA_ARMS}
+FORECASTERS = (OURS, "top forecasts")
+"""Arms that depend on how the forecast errs; the others run under the usual condition only."""
+RAW = HERE / "results" / "search-raw.jsonl"
+"""One line a search; not for the repository."""
+
+Piece = tuple[str, str, str, int]
+"""Shape, condition, arm, seed."""
+
+
+def pieces(shapes: list[str], num_seeds: int) -> Iterator[Piece]:
+    """Yield everything there is to run, a seed at a time, ours first."""
+    for shape in shapes:
+        for seed in range(num_seeds):
+            for condition in CONDITIONS:
+                for arm in (OURS, *ALL_ARMS):
+                    if condition == USUAL or arm in FORECASTERS:
+                        yield shape, condition, arm, seed
+
+
+def run_piece(piece: Piece) -> Found:
+    """Run one search."""
+    shape, condition, arm, seed = piece
+    with profiled(shape, seed, condition) as (context, space):
+        started_s = context.budget.clock()
+        if arm == OURS:
+            run_ours(context)
+        else:
+            run_arm(context, ALL_ARMS[arm](seed))
+        steps, ratios = trail(context, started_s, space.true_ratio)
+        return Found(
+            best=float(1 / np.min(ratios_of(shape, seed))),
+            steps=steps,
+            ratios=ratios,
+            stopped=context.budget.clock() - started_s,
+        )
+
+
+def trail(
+    context: Context, started_s: float, true_ratio: Callable[[Settings], float]
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return when each trial ended, and the true ratio of the incumbent then, as the journal has it."""
+    entries = context.journal.entries
+    steps, ratios = list[float](), list[float]()
+    for index, entry in enumerate(entries):
+        if isinstance(entry.body, TrialEnded):
+            found = search_state(fold([e.body for e in entries[: index + 1]]), context.effects)
+            change = found.incumbent.trial.change if found.incumbent else NOTHING
+            steps.append(round(virtual_s(entry.time) - started_s, 2))
+            ratios.append(round(true_ratio(change.applied_to(context.baseline_settings)), 5))
+    return tuple(steps), tuple(ratios)
+
+
+def work(todo: list[Piece], minutes: float, raw: Path) -> int:
+    """Run pieces until the time is up; return how many are left."""
+    deadline_s = time.monotonic() + 60 * minutes
+    with raw.open("a", encoding="utf-8") as out:
+        for done, piece in enumerate(todo):
+            if time.monotonic() > deadline_s:
+                return len(todo) - done
+            out.write(json.dumps([*piece, asdict(run_piece(piece))]) + "\n")
+            out.flush()
+    return 0
+
+
+def read(raw: Path) -> dict[Piece, Found]:
+    """Return what has been run so far."""
+    found = dict[Piece, Found]()
+    for line in raw.read_text(encoding="utf-8").splitlines() if raw.exists() else []:
+        shape, condition, arm, seed, run = json.loads(line)
+        found[shape, condition, arm, seed] = Found(
+            **{**run, "steps": tuple(run["steps"]), "ratios": tuple(run["ratios"])}
+        )
+    return found
+
+
+def report(found: dict[Piece, Found], shapes: list[str], num_seeds: int) -> dict[str, object]:
+    """Return the tables: a curve per shape, condition and arm, and what may be claimed."""
+    tables = dict[str, object]()
+    for shape in shapes:
+        for condition in CONDITIONS:
+            runs = {
+                arm: [found[shape, condition, arm, seed] for seed in range(num_seeds)]
+                for arm in (OURS, *ALL_ARMS)
+                if (shape, condition, arm, 0) in found
+            }
+            if condition == USUAL:
+                runs[FIXED] = fixed(shape, num_seeds)
+            rest = [arm for arm in runs if arm != OURS]
+            tables[f"{shape}, {condition}"] = {
+                "arms": {arm: summary(each) for arm, each in runs.items()},
+                "ours_minus": {a: {str(c): claim(runs[OURS], runs[a], c) for c in CLAIM_COSTS} for a in rest},
+            }
+    return {
+        "num_seeds": num_seeds,
+        "relaunch_steps": START_UP_STEPS,
+        "max_steps": MAX_STEPS,
+        "optuna": VERSION,
+        "tables": tables,
+    }
+
+
+def fixed(shape: str, num_seeds: int) -> list[Found]:
+    """Return the one setting that is best for all seeds, known at no cost."""
+    ratios = best_fixed_ratio(shape, range(num_seeds))
+    return [
+        Found(best=float(1 / np.min(ratios_of(shape, seed))), steps=(0.0,), ratios=(ratio,), stopped=0.0)
+        for seed, ratio in ratios.items()
+    ]
+
+
+def show(tables: dict[str, object]) -> None:
+    """Print the median gain at some costs."""
+    for name, table in tables.items():
+        print(f"\n{name}")
+        for arm, row in table["arms"].items():  # type: ignore[index]
+            gains = "  ".join(f"{c}: {row['gain_median'][c]:5.2f}" for c in ("40", "60", "100", "200", "400"))
+            print(
+                f"  {arm:20} {gains}  90 % at {row['steps_to_90_percent']}, stopped {row['steps_when_stopped_median']}"
+            )
+
+
+def main() -> None:
+    """Work, or report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=2.0, help="how long to work")
+    parser.add_argument("--seeds", type=int, default=NUM_SEEDS)
+    parser.add_argument("--shapes", default=",".join(SHAPES), help="comma-separated")
+    parser.add_argument("--raw", type=Path, default=RAW, help="where finished searches are kept")
+    parser.add_argument("--report", action="store_true", help="write the tables from what is there")
+    parser.add_argument("--quick", action="store_true", help="two seeds of one shape, nothing written")
+    given = parser.parse_args()
+    shapes, num_seeds = given.shapes.split(","), given.seeds
+    print(f"Optuna: {VERSION}", file=sys.stderr)
+    if given.quick:
+        found = {piece: run_piece(piece) for piece in pieces(["rollout_bound"], 2)}
+        show(report(found, ["rollout_bound"], 2)["tables"])  # type: ignore[arg-type]
+        return
+    todo = [piece for piece in pieces(shapes, num_seeds) if piece not in read(given.raw)]
+    if given.report:
+        made = report(read(given.raw), shapes, num_seeds)
+        show(made["tables"])  # type: ignore[arg-type]
+        if not todo and num_seeds >= NUM_SEEDS:
+            replace(HERE / "results" / "search.json", json.dumps(made, indent=1) + "\n")
+        else:
+            print(f"{len(todo)} searches are missing; nothing written", file=sys.stderr)
+        return
+    left = work(todo, given.minutes, given.raw)
+    print(f"{left} of {len(todo)} searches left", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

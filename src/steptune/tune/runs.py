@@ -1,0 +1,185 @@
+"""The live runs of a session: a start-up is paid once and used as often as the framework allows.
+
+::
+
+    launch(spec) --> a waiting run of the same spec?         brought back to its first step     (the framework rewinds)
+                 --> one that differs by hot knobs only?     shared: both arms in one launch    (it takes settings)
+                 --> else                                    a new run, whose start-up is measured
+
+A run that is closed waits; `keep_only` and `stop` end what nobody will need again. A framework that can neither rewind
+nor take settings gets a new run every time, as the embedded engine does: its start costs as much as two or three steps.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import final
+
+from steptune.core.framework import Framework, LaunchSpec, Rewinds, Session, TakesSettings
+from steptune.core.job import JobSpec
+from steptune.core.knob import KnobSpec, KnobValue, Restart
+from steptune.core.profile import SampledLengths
+from steptune.core.trial import EvalResult, Observation
+
+
+@dataclass(kw_only=True, slots=True)
+class LiveRun:
+    """One running job."""
+
+    session: Session
+    spec: LaunchSpec
+    """As it was launched."""
+    settings: dict[str, KnobValue]
+    """As it runs now."""
+    launch_s: float
+    """Seconds that the launch itself took; loading may go on behind it."""
+    has_started: bool = False
+    is_broken: bool = False
+    num_holders: int = 0
+
+
+@final
+@dataclass(kw_only=True, slots=True)
+class Runs:
+    """See the module docstring."""
+
+    framework: Framework
+    hot: frozenset[str]
+    """Knobs that are turned without a relaunch."""
+    clock: Callable[[], float]
+    """Seconds; what start-ups are measured with."""
+    start_ups_s: list[float] = field(default_factory=list[float])
+    _live: list[LiveRun] = field(default_factory=list[LiveRun])
+
+    @property
+    def start_up_s(self) -> float | None:
+        """Mean seconds from a launch to its first step, the step not included; None before the first."""
+        return sum(self.start_ups_s) / len(self.start_ups_s) if self.start_ups_s else None
+
+    @property
+    def can_turn(self) -> bool:
+        """Whether a live run takes hot knobs."""
+        return any(isinstance(run.session, TakesSettings) and not run.is_broken for run in self._live)
+
+    def launch(self, job: JobSpec, spec: LaunchSpec, out_dir: Path) -> "Lease":
+        """Return a run of ``spec``: a waiting one, a shared one or a new one.
+
+        Raises:
+            TrialError: a new run could not be started.
+            MemoryError: it ran out of memory.
+        """
+        run = self._waiting(spec) or self._shared(spec)
+        if run is None:
+            before_s = self.clock()
+            session = self.framework.launch(job, spec, out_dir)
+            run = LiveRun(session=session, spec=spec, settings=spec.settings, launch_s=self.clock() - before_s)
+            self._live.append(run)
+        run.num_holders += 1
+        return Lease(runs=self, run=run, spec=spec)
+
+    def serves(self, spec: LaunchSpec) -> bool:
+        """Return whether ``spec`` needs no start-up now."""
+        return any(self._can_repeat(run, spec) or self._can_share(run, spec) for run in self._live)
+
+    def keep_only(self, spec: LaunchSpec) -> None:
+        """End every waiting run but one that serves ``spec``."""
+        kept = next((r for r in self._live if self._can_repeat(r, spec)), None)
+        kept = kept or next((r for r in self._live if self._can_share(r, spec)), None)
+        for run in [r for r in self._live if r is not kept and not r.num_holders]:
+            self._end(run)
+
+    def stop(self) -> None:
+        """End every run."""
+        for run in list(self._live):
+            self._end(run)
+
+    def release(self, run: LiveRun) -> None:
+        """Take a run back: it waits, or ends where it could not be used again."""
+        run.num_holders -= 1
+        if run.num_holders == 0 and (run.is_broken or not isinstance(run.session, Rewinds)):
+            self._end(run)
+
+    def _end(self, run: LiveRun) -> None:
+        if run in self._live:
+            self._live.remove(run)
+        run.session.close()
+
+    def _waiting(self, spec: LaunchSpec) -> LiveRun | None:
+        run = next((r for r in self._live if not r.num_holders and self._can_repeat(r, spec)), None)
+        if run is not None and isinstance(run.session, Rewinds):
+            run.session.rewind()
+        return run
+
+    def _shared(self, spec: LaunchSpec) -> LiveRun | None:
+        return next((r for r in self._live if self._can_share(r, spec)), None)
+
+    def _can_repeat(self, run: LiveRun, spec: LaunchSpec) -> bool:
+        return not run.is_broken and isinstance(run.session, Rewinds) and run.spec == spec
+
+    def _can_share(self, run: LiveRun, spec: LaunchSpec) -> bool:
+        """Whether hot knobs alone make ``spec`` of a live run's."""
+        if run.is_broken or not isinstance(run.session, TakesSettings):
+            return False
+        moved = {knob for knob, value in spec.settings.items() if run.spec.settings.get(knob) != value}
+        return moved <= self.hot and run.spec.model_copy(update={"settings": spec.settings}) == spec
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lease:
+    """Implements `core.framework.Session` over a run that may be another arm's as well."""
+
+    runs: Runs
+    run: LiveRun
+    spec: LaunchSpec
+
+    def run_steps(self, num_steps: int, *, rehearse_s: float = 0.0) -> list[Observation]:
+        """Run steps under the lease's own settings; see `core.framework.Session`."""
+        before_s = self.runs.clock()
+        with _breaking(self.run):
+            self._turn()
+            made = self.run.session.run_steps(num_steps, rehearse_s=rehearse_s)
+        self._note(made, self.runs.clock() - before_s)
+        return made
+
+    def evaluate(self) -> EvalResult:
+        """Held-out accuracy; see `core.framework.Session`."""
+        with _breaking(self.run):
+            return self.run.session.evaluate()
+
+    def lengths(self) -> SampledLengths:
+        """Lengths so far; see `core.framework.Session`."""
+        return self.run.session.lengths()
+
+    def close(self) -> None:
+        """Give the run back."""
+        self.runs.release(self.run)
+
+    def _turn(self) -> None:
+        if self.run.settings != self.spec.settings:
+            assert isinstance(self.run.session, TakesSettings), "only such a run is shared"
+            self.run.session.take_settings(self.spec.settings)
+            self.run.settings = self.spec.settings
+
+    def _note(self, made: Sequence[Observation], passed_s: float) -> None:
+        """Learn the start-up: what launch and first order took beyond the steps themselves."""
+        if not self.run.has_started:
+            self.run.has_started = True
+            steps_s = sum(step.step_time_s for step in made)
+            self.runs.start_ups_s.append(self.run.launch_s + max(0.0, passed_s - steps_s))
+
+
+@contextmanager
+def _breaking(run: LiveRun) -> Iterator[None]:
+    """Mark the run as broken when anything is raised inside."""
+    try:
+        yield
+    except BaseException:
+        run.is_broken = True
+        raise
+
+
+def hot_knobs(specs: Sequence[KnobSpec]) -> frozenset[str]:
+    """Return the knobs that can be turned between two steps."""
+    return frozenset(spec.name for spec in specs if spec.restart is Restart.HOT)
