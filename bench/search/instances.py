@@ -5,7 +5,7 @@ The oracle evaluates every configuration at once: a step is two sums of log fact
 
 import math
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -85,7 +85,7 @@ def virtual_s(time: str) -> float:
 
 
 @contextmanager
-def profiled(shape: str, seed: int, condition: str) -> Iterator[tuple[Context, SearchSpace]]:
+def profiled(shape: str, seed: int, condition: str) -> Generator[tuple[Context, SearchSpace]]:
     """Yield a session whose baseline is profiled; its budget ends MAX_STEPS after that. The baseline's step is 1 s."""
     how = CONDITIONS[condition]
     space = misled(draw_space(shape, seed), how.error, bias=how.bias)

@@ -137,13 +137,17 @@ class FakeFramework:
         self.spent_s += self.start_up_s
         out_dir.mkdir(parents=True, exist_ok=True)
         (out_dir / "spec.json").write_text(spec.model_dump_json() + "\n", encoding="utf-8")
+        self.refuse(spec.settings)
+        return FakeSession(framework=self, job=job, spec=spec, number=self.launches)
+
+    def refuse(self, settings: Settings) -> None:
+        """Fail as these settings demand of a run that begins to use them."""
         for knob in self.knob_table:
-            failure = knob.fails_with.get(spec.settings[knob.name])
+            failure = knob.fails_with.get(settings[knob.name])
             if failure == "oom":
                 raise MemoryError("fake: asked for 3.0 GiB, 1.0 GiB free")
             if failure == "crash":
                 raise TrialError("the run died with exit code -11")
-        return FakeSession(framework=self, job=job, spec=spec, number=self.launches)
 
     def replay_updates(self, job: JobSpec, parity: Sequence[ParityInput], out_dir: Path) -> list[ParityOutput]:
         """Distances come from the table; shuffling gives a tiny band."""
@@ -200,7 +204,8 @@ class FakeSession:
         """Every step does the same work, so there is nothing to go back to."""
 
     def take_settings(self, settings: Settings) -> None:
-        """Turn hot knobs."""
+        """Turn hot knobs, or fail as a launch would."""
+        self.framework.refuse(settings)
         self.spec = self.spec.model_copy(update={"settings": dict(settings)})
 
     def evaluate(self) -> EvalResult:

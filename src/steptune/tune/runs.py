@@ -10,7 +10,7 @@ A run that is closed waits; `keep_only` and `stop` end what nobody will need aga
 nor take settings gets a new run every time, as the embedded engine does: its start costs as much as two or three steps.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -171,7 +171,7 @@ class Lease:
 
 
 @contextmanager
-def _breaking(run: LiveRun) -> Iterator[None]:
+def _breaking(run: LiveRun) -> Generator[None]:
     """Mark the run as broken when anything is raised inside."""
     try:
         yield

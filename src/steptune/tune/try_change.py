@@ -47,8 +47,7 @@ def try_change(context: Context, *, number: int, change: Change, found: SearchSt
     incumbent = found.incumbent.trial.change if found.incumbent else NOTHING
     context.record(TrialStarted(number=number, change=change, incumbent_signature=incumbent.signature))
     trial = run_against(context, number, change, incumbent, TRIAL_PLAN)
-    verdicts = guard_trial(context, trial)
-    outcome, reasons = judge_trial(trial, verdicts, context.baseline.noise or _no_noise())
+    verdicts, outcome, reasons = judge(context, trial)
     if outcome is Outcome.EXTEND and trial.ratio is not None and trial.ratio.value < 1:
         context.progress.say(f"trial {number}: not settled by {TRIAL_PLAN.max_pairs} pairs, as many again")
         earlier = pairs_of(trial, TRIAL_PLAN.kept_steps)
@@ -59,8 +58,7 @@ def try_change(context: Context, *, number: int, change: Change, found: SearchSt
                 "cost_device_s": trial.cost_device_s + again.cost_device_s,
             }
         )
-        verdicts = guard_trial(context, trial)
-        outcome, reasons = judge_trial(trial, verdicts, context.baseline.noise or _no_noise())
+        verdicts, outcome, reasons = judge(context, trial)
     ratio = ratio_to_baseline(trial, found)
     context.record(
         TrialEnded(trial=trial, verdicts=verdicts, outcome=outcome, reasons=reasons, ratio_to_baseline=ratio)
@@ -68,6 +66,17 @@ def try_change(context: Context, *, number: int, change: Change, found: SearchSt
     best = change if outcome is Outcome.ADOPT else incumbent
     context.runs.keep_only(trial_spec(context, best.applied_to(context.baseline_settings)))
     _tell(context, number, forecast, ratio, outcome, reasons)
+
+
+def judge(context: Context, trial: Trial) -> tuple[tuple[Verdict, ...], Outcome, tuple[str, ...]]:
+    """Guard and judge a trial. Updates are replayed for a winner alone, which has to prove itself."""
+    noise = context.baseline.noise or _no_noise()
+    verdicts = guard_trial(context, trial)
+    outcome, reasons = judge_trial(trial, verdicts, noise)
+    if outcome is Outcome.ADOPT:
+        verdicts = (*verdicts, *update_parity(context, trial.change))
+        outcome, reasons = judge_trial(trial, verdicts, noise)
+    return verdicts, outcome, reasons
 
 
 def run_against(
@@ -143,7 +152,7 @@ class StopRule:
 
 
 def guard_trial(context: Context, trial: Trial) -> tuple[Verdict, ...]:
-    """Return every guard's verdict that a trial can give; none where the candidate never ran."""
+    """Return every guard's verdict that a trial's own steps can give; none where the candidate never ran."""
     arms = {arm.label: arm.observations for arm in trial.arms}
     if not arms:
         return ()
@@ -168,7 +177,6 @@ def guard_trial(context: Context, trial: Trial) -> tuple[Verdict, ...]:
             total_bytes=context.framework.total_memory_bytes(),
             headroom_frac=job.limits.memory_headroom_frac,
         ),
-        *update_parity(context, trial.change),
     )
 
 
