@@ -56,10 +56,10 @@ def test_a_change_that_may_not_fit_counts_by_its_chance() -> None:
 
 
 def test_a_trial_that_cannot_pay_within_the_horizon_is_not_made() -> None:
-    # 1 % beyond the noise, known well: 10 of 1,000 steps
-    small = priced(0.96, 9, spread=1.001, a=1)
+    # 1 % beyond the noise, known well: 100 of 10,000 steps
+    small = priced(0.96, 90, spread=1.001, a=1)
     assert next_change([small], {"x"}, set(), 1.0, NOISE) == 0
-    assert next_change([replace(small, cost_steps=12)], {"x"}, set(), 1.0, NOISE) is None
+    assert next_change([replace(small, cost_steps=120)], {"x"}, set(), 1.0, NOISE) is None
 
 
 def test_the_expected_improvement_is_that_of_a_normal() -> None:

@@ -122,7 +122,7 @@ class Runs:
         if run.is_broken or not isinstance(run.session, TakesSettings):
             return False
         moved = {knob for knob, value in spec.settings.items() if run.spec.settings.get(knob) != value}
-        return moved <= self.hot and run.spec.model_copy(update={"settings": spec.settings}) == spec
+        return bool(moved) and moved <= self.hot and run.spec.model_copy(update={"settings": spec.settings}) == spec
 
 
 @final
