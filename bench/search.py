@@ -19,9 +19,9 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "search"))
 
 import numpy as np  # noqa: E402
-from arms import ARMS, run_arm, run_ours  # noqa: E402
-from curves import CLAIM_COSTS, Found, claim, summary  # noqa: E402
-from instances import (  # noqa: E402
+from search_arms import ARMS, run_arm, run_ours  # noqa: E402
+from search_curves import CLAIM_COSTS, Found, claim, summary  # noqa: E402
+from search_instances import (  # noqa: E402
     CONDITIONS,
     MAX_STEPS,
     START_UP_STEPS,
@@ -42,7 +42,7 @@ from steptune.tune.context import Context  # noqa: E402
 from steptune.tune.search_state import search_state  # noqa: E402
 
 try:
-    from optuna_arms import OPTUNA_ARMS, VERSION
+    from search_optuna import OPTUNA_ARMS, VERSION
 except ImportError as error:
     OPTUNA_ARMS, VERSION = {}, f"left out: {error}; install requirements/bench-search.txt"
 

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -51,10 +51,12 @@ def run_trial(
     out_dir: Path,
     evidence: Evidence = NO_EVIDENCE,
     devices_ratio: float = 1.0,
+    is_clear: Callable[[Sequence[Pair]], bool] = lambda pairs: False,
 ) -> Trial:
     """Run ``change`` against the live incumbent and return the trial in a terminal state.
 
-    ``plan.max_pairs`` are run beside those of ``evidence``. ``devices_ratio``: see `core.trial.Trial`.
+    ``plan.max_pairs`` are run beside those of ``evidence``; ``keep_going`` stops a trial that is lost, ``is_clear`` ends
+    one that is won. ``devices_ratio``: see `core.trial.Trial`.
     """
     started_s, load_avg = time.monotonic(), os.getloadavg()[0]
     pairs = list(evidence.pairs)
@@ -69,6 +71,8 @@ def run_trial(
             verdict = keep_going(pairs)
             if verdict is not None:
                 state, cause = TrialState.STOPPED, verdict
+                break
+            if is_clear(pairs):
                 break
     except MemoryError as error:
         state, cause = TrialState.OUT_OF_MEMORY, str(error)

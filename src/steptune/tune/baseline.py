@@ -22,6 +22,7 @@ from steptune.stats.noise import noise_floor
 from steptune.stats.warmup import num_warmup_steps
 from steptune.trial.blocks import BlockPlan, Pair, take_turns, warm_up
 from steptune.tune.context import Context
+from steptune.tune.parity import measure_band
 
 AA_PLAN = BlockPlan(max_pairs=4, kept_steps=3)
 """The A/A repeat has the shape of a trial."""
@@ -53,6 +54,7 @@ def profile_baseline(context: Context, check_budget: Callable[[Context, Profile]
     check_budget(context, first)
     say("profile: primitive costs (decode, prefill, training, hand-over); no candidate is run")
     costs = context.framework.probe_costs(context.job, context.run_path("profile", "probe"))
+    measure_band(context)
     forced = None if context.job.algorithm.dynamic_sampling else natural.lengths
     seed = context.job.algorithm.seed  # the trials' own, so that the run can be their incumbent
     pairs = _repeat(context, LaunchSpec(settings=context.baseline_settings, seed=seed, forced_lengths=forced))

@@ -3,7 +3,8 @@
 Only the moves labelled *none* are replayed, and in the baseline's number format for everything: precision and
 staleness owe other proofs.
 
-The shuffled replays are the baseline's own, so a session makes them once: with its first change.
+The shuffled replays are the baseline's own, so a session makes them once: with its profile, and a resumed session with
+its first winner.
 """
 
 import time
@@ -22,27 +23,31 @@ NAN = float("nan")
 """A distance that is missing, which no guard passes."""
 
 
+def measure_band(context: Context) -> None:
+    """Replay the baseline's own updates in shuffled order: how far rounding alone carries."""
+    plain = ParityInput(settings=context.baseline_settings, batches_dir=str(context.batches_dir))
+    shuffled = [plain.model_copy(update={"shuffle_seed": seed}) for seed in SHUFFLES]
+    folder = context.run_path("parity", "baseline")
+    _, *moved = context.framework.replay_updates(context.job, [plain, *shuffled], folder)
+    context.shuffled_band = tuple(NAN if s.distance_to_first is None else s.distance_to_first for s in moved)
+
+
 def update_parity(context: Context, change: Change) -> tuple[Verdict, ...]:
     """Return the verdict on the trainer-side moves of ``change`` that claim to change nothing."""
+    if context.shuffled_band is None:
+        measure_band(context)
+    assert context.shuffled_band is not None, "it was just measured"
     moved = {m.knob: m.new for m in change.moves if context.effects[m.knob] is Effect.NONE}
-    baseline = context.baseline_settings
-    candidate: dict[str, KnobValue] = {**baseline, **moved}
-    batches = str(context.batches_dir)
-    inputs = [
-        ParityInput(settings=baseline, batches_dir=batches),
-        ParityInput(settings=candidate, batches_dir=batches),
-    ]
-    if context.shuffled_band is None:
-        inputs += [ParityInput(settings=baseline, batches_dir=batches, shuffle_seed=seed) for seed in SHUFFLES]
+    candidate: dict[str, KnobValue] = {**context.baseline_settings, **moved}
+    plain = ParityInput(settings=context.baseline_settings, batches_dir=str(context.batches_dir))
+    inputs = [plain, plain.model_copy(update={"settings": candidate})]
     folder = context.run_path("parity", f"{change.signature}-{time.monotonic_ns()}")
-    plain, ours, *shuffled = context.framework.replay_updates(context.job, inputs, folder)
-    if context.shuffled_band is None:
-        context.shuffled_band = tuple(NAN if s.distance_to_first is None else s.distance_to_first for s in shuffled)
+    baseline, ours = context.framework.replay_updates(context.job, inputs, folder)
     return (
         check_update_parity(
             distance=ours.distance_to_first,
             shuffled_band=context.shuffled_band,
             candidate_grad_norms=ours.grad_norms,
-            baseline_grad_norms=plain.grad_norms,
+            baseline_grad_norms=baseline.grad_norms,
         ),
     )

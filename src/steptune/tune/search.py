@@ -23,7 +23,6 @@ from steptune.tune.space import Space, as_change, grown, ranked_space
 from steptune.tune.trial_cost import trial_cost
 from steptune.tune.try_change import try_change
 
-
 SLIM_FRAC = 0.01
 """Part of the forecast step that a change of fewer moves may cost. The noise band in its place (4 to 6 %) gave away 9 %
 of the gain in the median of a space where the sides overlap (bench/search.py, 8 seeds, 2026-11-30)."""

@@ -1,6 +1,6 @@
 """One trial from launch to verdict: runs it, guards it, judges it, records it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import final
@@ -13,7 +13,7 @@ from steptune.core.event import TrialEnded, TrialStarted
 from steptune.core.forecast import Forecast
 from steptune.core.framework import LaunchSpec
 from steptune.core.job import JobSpec, LimitsSpec
-from steptune.core.knob import Settings
+from steptune.core.knob import Effect, Settings
 from steptune.core.profile import NoiseFloor
 from steptune.core.trial import Observation, Trial
 from steptune.core.verdict import Verdict
@@ -27,8 +27,10 @@ from steptune.guard.same_work import check_same_work
 from steptune.guard.steady import check_steady
 from steptune.profile.aggregate import work_signature
 from steptune.stats.looks import TRIAL_LOOKS
+from steptune.stats.noise import worth_frac
 from steptune.stats.sequential import sequential_ratio_interval
 from steptune.trial.blocks import BlockPlan, Pair, warm_up
+from steptune.trial.clear_lead import ClearLead
 from steptune.trial.run import Evidence, pair_times, pairs_of, run_trial
 from steptune.tune.baseline import NOTHING
 from steptune.tune.context import Context
@@ -36,7 +38,8 @@ from steptune.tune.parity import update_parity
 from steptune.tune.search_state import SearchState
 
 TRIAL_PLAN = BlockPlan(max_pairs=TRIAL_LOOKS.first, kept_steps=3)
-"""Pairs of blocks of one launch; where they leave it open, as many again on fresh launches of both arms."""
+"""Pairs of blocks of one launch; where they leave it open, as many again: on fresh launches of both arms,
+or on the same ones where the framework keeps runs (the confirmation launches afresh)."""
 
 MIN_PAIRS_TO_STOP = 2
 """Pairs before a trial may be stopped early: one pair has no interval."""
@@ -110,9 +113,19 @@ def run_against(
             ),
             out_dir=folder / "candidate",
             devices_ratio=devices_ratio,
+            is_clear=clear_lead(context, change, devices_ratio),
         )
     finally:
         session.close()
+
+
+def clear_lead(context: Context, change: Change, devices_ratio: float) -> Callable[[Sequence[Pair]], bool]:
+    """Return what ends a trial that is won. Precision and staleness have to be watched for all steps of the plan."""
+    noise = context.baseline.noise
+    band = worth_frac(noise) if noise else None
+    if noise is None or band is None or change.effect is not Effect.NONE:
+        return lambda pairs: False
+    return ClearLead(noise=noise, band_frac=band, devices_ratio=devices_ratio)
 
 
 @final

@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from instances import MAX_STEPS
+from search_instances import MAX_STEPS
 
 from steptune.stats.bootstrap import bootstrap_interval, quantile
 from steptune.stats.intervals import mean_interval

@@ -10,8 +10,8 @@ import warnings
 from collections.abc import Callable
 
 import optuna
-from arms import MAX_ASKS, Arm, change_of, top_forecasts
 from optuna.samplers import BaseSampler, GPSampler, TPESampler
+from search_arms import MAX_ASKS, Arm, change_of, top_forecasts
 
 from steptune.core.change import Change
 from steptune.core.event import TrialEnded
