@@ -15,6 +15,7 @@ from steptune.propose.make import make_change
 from steptune.propose.space import axes, relevance
 from steptune.tune.baseline import NOTHING
 from steptune.tune.context import Context
+from steptune.tune.reserve import Reserve
 from steptune.tune.search import search, try_one
 from steptune.tune.search_state import SearchState, search_state
 from steptune.tune.space import Space, build_space, ranked_space
@@ -37,7 +38,7 @@ class Arm(Protocol):
 
 def run_ours(context: Context) -> None:
     """The tuner's own search."""
-    search(context, build_space(context), 0.0)
+    search(context, build_space(context), Reserve(after_s=0.0, reward_s=0.0))
 
 
 def run_arm(context: Context, arm: Arm) -> None:

@@ -106,7 +106,7 @@ def profiled(shape: str, seed: int, condition: str) -> Generator[tuple[Context, 
         context.progress.out = open("/dev/null", "w")  # noqa: SIM115
         try:
             record_start(context)
-            profile_baseline(context)
+            profile_baseline(context, lambda context, first: None)
             name_bottlenecks(context)
             limit = JOB.budget.model_copy(update={"wall_time_s": framework.spent_s + MAX_STEPS})
             context.budget.spec = limit
