@@ -55,8 +55,8 @@ def run_trial(
 ) -> Trial:
     """Run ``change`` against the live incumbent and return the trial in a terminal state.
 
-    ``plan.max_pairs`` are run beside those of ``evidence``; ``keep_going`` stops a trial that is lost, ``is_clear`` ends
-    one that is won. ``devices_ratio``: see `core.trial.Trial`.
+    ``plan.max_pairs`` are run beside those of ``evidence``; ``keep_going`` stops a trial that is lost, ``is_clear``
+    ends one that is won. ``devices_ratio``: see `core.trial.Trial`.
     """
     started_s, load_avg = time.monotonic(), os.getloadavg()[0]
     pairs = list(evidence.pairs)

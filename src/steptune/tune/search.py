@@ -13,7 +13,7 @@ from steptune.propose.choose import next_change
 from steptune.propose.minimal import minimal_change
 from steptune.propose.ranked import RankedChange
 from steptune.propose.space import relevance
-from steptune.stats.noise import noise_band_frac
+from steptune.stats.noise import worth_frac
 from steptune.tune.baseline import NOTHING
 from steptune.tune.conclude import owes_reward
 from steptune.tune.context import Context
@@ -60,7 +60,7 @@ def choose(context: Context, space: Space, found: SearchState, *, owing: bool = 
     out changes that owe a reward test.
     """
     noise = context.baseline.noise
-    band = None if noise is None else noise_band_frac(noise)
+    band = None if noise is None else worth_frac(noise)
     if band is None:
         return None
     ranked, indices = open_changes(context, space, found, owing=owing)
