@@ -41,6 +41,7 @@ CONFIRM_SEED_SHIFT = 1000
 def measure_waterfall(context: Context, space: Space, change: Change) -> None:
     """Add the winner's moves one after the other, largest forecast gain first, and time every stage of it."""
     started_s = time.monotonic()
+    context.runs.stop()
     stages = waterfall_stages(context, space, change)
     measured = {row.signature for waterfall in context.state.waterfalls for row in waterfall.rows}
     for number, stage in enumerate(stages[1:], 1):
@@ -117,6 +118,7 @@ def _row(context: Context, stages: Sequence[Change], blocks: Blocks, index: int)
 def confirm(context: Context, space: Space, change: Change) -> None:
     """Time baseline, best practice and winner afresh; record the gain and its range."""
     started_s = time.monotonic()
+    context.runs.stop()
     context.progress.say("confirm: baseline, best practice and winner on fresh launches, other seeds")
     winner = change.applied_to(context.baseline_settings)
     best_practice = settings_of(context.started.best_practice_levers)
