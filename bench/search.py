@@ -11,34 +11,33 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "search"))
 
-import numpy as np  # noqa: E402
 from search_arms import ARMS, run_arm, run_ours  # noqa: E402
 from search_curves import CLAIM_COSTS, Found, claim, summary  # noqa: E402
 from search_instances import (  # noqa: E402
     CONDITIONS,
     MAX_STEPS,
     START_UP_STEPS,
+    TABLE,
     USUAL,
+    Case,
     best_fixed_ratio,
+    best_speedup,
     profiled,
-    ratios_of,
+    shapes_there,
     virtual_s,
 )
 
 from steptune.core.event import TrialEnded  # noqa: E402
-from steptune.core.knob import Settings  # noqa: E402
 from steptune.store.files import replace  # noqa: E402
 from steptune.store.replay import fold  # noqa: E402
-from steptune.testing.search_spaces import SHAPES  # noqa: E402
 from steptune.tune.baseline import NOTHING  # noqa: E402
-from steptune.tune.context import Context  # noqa: E402
 from steptune.tune.search_state import search_state  # noqa: E402
 
 try:
@@ -64,40 +63,37 @@ def pieces(shapes: list[str], num_seeds: int) -> Iterator[Piece]:
         for seed in range(num_seeds):
             for condition in CONDITIONS:
                 for arm in (OURS, *ALL_ARMS):
-                    if condition == USUAL or arm in FORECASTERS:
+                    if condition == USUAL or (arm in FORECASTERS and not shape.startswith(TABLE)):
                         yield shape, condition, arm, seed
 
 
 def run_piece(piece: Piece) -> Found:
     """Run one search."""
     shape, condition, arm, seed = piece
-    with profiled(shape, seed, condition) as (context, space):
+    with profiled(shape, seed, condition) as case:
+        context = case.context
         started_s = context.budget.clock()
         if arm == OURS:
             run_ours(context)
         else:
             run_arm(context, ALL_ARMS[arm](seed))
-        steps, ratios = trail(context, started_s, space.true_ratio)
+        steps, ratios = trail(case, started_s)
         return Found(
-            best=float(1 / np.min(ratios_of(shape, seed))),
-            steps=steps,
-            ratios=ratios,
-            stopped=context.budget.clock() - started_s,
+            best=case.best, steps=steps, ratios=ratios, stopped=(context.budget.clock() - started_s) / case.step_s
         )
 
 
-def trail(
-    context: Context, started_s: float, true_ratio: Callable[[Settings], float]
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def trail(case: Case, started_s: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return when each trial ended, and the true ratio of the incumbent then, as the journal has it."""
+    context = case.context
     entries = context.journal.entries
     steps, ratios = list[float](), list[float]()
     for index, entry in enumerate(entries):
         if isinstance(entry.body, TrialEnded):
             found = search_state(fold([e.body for e in entries[: index + 1]]), context.effects)
             change = found.incumbent.trial.change if found.incumbent else NOTHING
-            steps.append(round(virtual_s(entry.time) - started_s, 2))
-            ratios.append(round(true_ratio(change.applied_to(context.baseline_settings)), 5))
+            steps.append(round((virtual_s(entry.time) - started_s) / case.step_s, 2))
+            ratios.append(round(case.true_ratio(change.applied_to(context.baseline_settings)), 5))
     return tuple(steps), tuple(ratios)
 
 
@@ -134,10 +130,12 @@ def report(found: dict[Piece, Found], shapes: list[str], num_seeds: int) -> dict
                 for arm in (OURS, *ALL_ARMS)
                 if (shape, condition, arm, 0) in found
             }
+            if not runs:
+                continue
             if condition == USUAL:
                 runs[FIXED] = fixed(shape, num_seeds)
             rest = [arm for arm in runs if arm != OURS]
-            tables[f"{shape}, {condition}"] = {
+            tables[shape if shape.startswith(TABLE) else f"{shape}, {condition}"] = {
                 "arms": {arm: summary(each) for arm, each in runs.items()},
                 "ours_minus": {a: {str(c): claim(runs[OURS], runs[a], c) for c in CLAIM_COSTS} for a in rest},
             }
@@ -154,7 +152,7 @@ def fixed(shape: str, num_seeds: int) -> list[Found]:
     """Return the one setting that is best for all seeds, known at no cost."""
     ratios = best_fixed_ratio(shape, range(num_seeds))
     return [
-        Found(best=float(1 / np.min(ratios_of(shape, seed))), steps=(0.0,), ratios=(ratio,), stopped=0.0)
+        Found(best=best_speedup(shape, seed), steps=(0.0,), ratios=(ratio,), stopped=0.0)
         for seed, ratio in ratios.items()
     ]
 
@@ -175,12 +173,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=2.0, help="how long to work")
     parser.add_argument("--seeds", type=int, default=NUM_SEEDS)
-    parser.add_argument("--shapes", default=",".join(SHAPES), help="comma-separated")
+    parser.add_argument("--shapes", default="|".join(shapes_there()), help="separated by |")
     parser.add_argument("--raw", type=Path, default=RAW, help="where finished searches are kept")
     parser.add_argument("--report", action="store_true", help="write the tables from what is there")
     parser.add_argument("--quick", action="store_true", help="two seeds of one shape, nothing written")
     given = parser.parse_args()
-    shapes, num_seeds = given.shapes.split(","), given.seeds
+    shapes, num_seeds = given.shapes.split("|"), given.seeds
     print(f"Optuna: {VERSION}", file=sys.stderr)
     if given.quick:
         found = {piece: run_piece(piece) for piece in pieces(["rollout_bound"], 2)}

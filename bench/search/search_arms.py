@@ -4,11 +4,12 @@ Ours is not written here: it is `tune.search.search`, as a session calls it.
 """
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from steptune.core.change import Change, Move
 from steptune.core.event import TrialEnded
+from steptune.core.knob import KnobValue
 from steptune.propose.ablate import next_ablation
 from steptune.propose.candidates import Proposal
 from steptune.propose.make import make_change
@@ -60,10 +61,20 @@ def space_of(context: Context, change: Change) -> Space:
     return Space(proposal=proposal, planned=(planned,), planned_baseline=context.planned(baseline), priced=())
 
 
-def change_of(context: Context, values: dict[str, object]) -> Change | None:
+def options(context: Context) -> dict[str, list[KnobValue]]:
+    """Return the values of every knob that may move, the baseline's first."""
+    baseline, allowed = context.baseline_settings, context.job.knobs.allow
+    return {
+        s.name: [baseline[s.name], *(v for v in s.values if v is not baseline[s.name] and v != baseline[s.name])]
+        for s in context.specs
+        if not allowed or s.name in allowed
+    }
+
+
+def change_of(context: Context, values: Mapping[str, KnobValue]) -> Change | None:
     """Return the change that these settings make; None for the baseline and for what cannot run."""
     baseline = context.baseline_settings
-    moves = [Move(knob=k, old=old, new=values[k]) for k, old in baseline.items() if values[k] != old]  # type: ignore[arg-type]
+    moves = [Move(knob=k, old=baseline[k], new=new) for k, new in values.items() if new != baseline[k]]
     change = make_change(moves, {s.name: s for s in context.specs}, ())
     if not moves or context.framework.conflicts(context.job, change.applied_to(baseline)):
         return None
@@ -79,7 +90,7 @@ class Random:
     def next(self, context: Context, found: SearchState) -> Change | None:
         """Draw until one is new."""
         for _ in range(MAX_ASKS):
-            change = change_of(context, {s.name: self.rng.choice(s.values) for s in context.specs})
+            change = change_of(context, {knob: self.rng.choice(each) for knob, each in options(context).items()})
             if change is not None and change.signature not in found.tried:
                 return change
         return None

@@ -5,8 +5,8 @@ The oracle evaluates every configuration at once: a step is two sums of log fact
 
 import math
 import tempfile
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -14,14 +14,16 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from search_measured import Regime, Table, TableFramework
 
+from steptune.adapters.embedded.framework import EmbeddedFramework
 from steptune.core.job import BudgetSpec, CpuDevices, JobSpec, LimitsSpec
-from steptune.core.knob import KnobValue
+from steptune.core.knob import KnobValue, Settings
 from steptune.core.phase import Role
 from steptune.store.run_folder import RunFolder
 from steptune.testing.fake_framework import FakeFramework
 from steptune.testing.fake_space import ROLLOUT_S, TRAIN_S, FakeKnob
-from steptune.testing.search_spaces import SearchSpace, draw_space, misled
+from steptune.testing.search_spaces import SHAPES, draw_space, misled
 from steptune.tune.baseline import name_bottlenecks, profile_baseline
 from steptune.tune.context import Context, make_context
 from steptune.tune.session import record_start
@@ -33,6 +35,9 @@ STEP_NOISE, LAUNCH_NOISE = 0.03, 0.01
 MAX_STEPS = 400.0
 """Where every search is cut off, in steps of the baseline, the profile not counted."""
 MAX_TRIALS = 60
+TABLE = "table: "
+"""What the shapes that were measured on the embedded engine begin with."""
+TABLE_FILE = Path(__file__).resolve().parents[1] / "results" / "search_table.json"
 MEMORY_FOLDER = Path("/dev/shm")
 """Run folders need no disk."""
 
@@ -71,7 +76,7 @@ EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 class VirtualClock:
     """The framework's spent seconds, as the date of a journal's lines."""
 
-    def __init__(self, framework: FakeFramework) -> None:
+    def __init__(self, framework: FakeFramework | TableFramework) -> None:
         self.framework = framework
 
     def __call__(self) -> datetime:
@@ -84,10 +89,51 @@ def virtual_s(time: str) -> float:
     return (datetime.fromisoformat(time) - EPOCH).total_seconds()
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Case:
+    """A profiled session and what is true of its space."""
+
+    context: Context
+    true_ratio: Callable[[Settings], float]
+    step_s: float
+    """The baseline's step in virtual seconds, without noise."""
+    best: float
+    """Best possible speed-up."""
+
+
+def profiled(shape: str, seed: int, condition: str) -> AbstractContextManager[Case]:
+    """Return a session whose baseline is profiled and whose budget ends MAX_STEPS later."""
+    if shape.startswith(TABLE):
+        return _measured(shape.removeprefix(TABLE), seed)
+    return _made_up(shape, seed, CONDITIONS[condition])
+
+
+def shapes_there() -> list[str]:
+    """Return every shape that can be run: those that are made up, and the regimes of a whole table."""
+    whole = [name for name, regime in measured_table().items() if regime.again]
+    return [*SHAPES, *(TABLE + name for name in whole)]
+
+
+@lru_cache(maxsize=1)
+def measured_table() -> dict[str, Regime]:
+    """Return the regimes of the measured table; none where it was not measured."""
+    return Table.model_validate_json(TABLE_FILE.read_bytes()).regimes if TABLE_FILE.exists() else {}
+
+
 @contextmanager
-def profiled(shape: str, seed: int, condition: str) -> Generator[tuple[Context, SearchSpace]]:
-    """Yield a session whose baseline is profiled; its budget ends MAX_STEPS after that. The baseline's step is 1 s."""
-    how = CONDITIONS[condition]
+def _measured(name: str, seed: int) -> Generator[Case]:
+    regime = measured_table()[name]
+    framework = TableFramework(regime=regime, seed=seed, engine=EmbeddedFramework(cache_dir=Path("unused")))
+    wanted = {"wall_time_s": 1e9, "device_time_s": 1e9, "max_trials": MAX_TRIALS}
+    job = regime.job.model_copy(update={"budget": regime.job.budget.model_copy(update=wanted)})
+    step_s = regime.rows[0].mean_s
+    with _session(framework, job, step_s) as context:
+        best = best_speedup(TABLE + name, seed)
+        yield Case(context=context, true_ratio=framework.true_ratio, step_s=step_s, best=best)
+
+
+@contextmanager
+def _made_up(shape: str, seed: int, how: Condition) -> Generator[Case]:
     space = misled(draw_space(shape, seed), how.error, bias=how.bias)
     framework = FakeFramework(
         knob_table=space.knobs,
@@ -98,19 +144,26 @@ def profiled(shape: str, seed: int, condition: str) -> Generator[tuple[Context, 
         start_up_s=START_UP_STEPS * (ROLLOUT_S + TRAIN_S),
         misbooked_frac=how.misbooked,
     )
+    with _session(framework, JOB, ROLLOUT_S + TRAIN_S) as context:
+        best = best_speedup(shape, seed)
+        yield Case(context=context, true_ratio=space.true_ratio, step_s=ROLLOUT_S + TRAIN_S, best=best)
+
+
+@contextmanager
+def _session(framework: FakeFramework | TableFramework, job: JobSpec, step_s: float) -> Generator[Context]:
     where = MEMORY_FOLDER if MEMORY_FOLDER.is_dir() else None
     with tempfile.TemporaryDirectory(dir=where) as root:
         clock = VirtualClock(framework)
-        folder = RunFolder.create(Path(root), JOB, clock)
-        context = make_context(JOB, framework, folder, clock, clock_s=lambda: framework.spent_s)
+        folder = RunFolder.create(Path(root), job, clock)
+        context = make_context(job, framework, folder, clock, clock_s=lambda: framework.spent_s)
         context.progress.out = open("/dev/null", "w")  # noqa: SIM115
         try:
             record_start(context)
             profile_baseline(context, lambda context, first: None)
             name_bottlenecks(context)
-            limit = JOB.budget.model_copy(update={"wall_time_s": framework.spent_s + MAX_STEPS})
-            context.budget.spec = limit
-            yield context, space
+            limit = {"wall_time_s": framework.spent_s + MAX_STEPS * step_s}
+            context.budget.spec = job.budget.model_copy(update=limit)
+            yield context
         finally:
             context.runs.stop()
             context.progress.out.close()
@@ -141,11 +194,41 @@ def ratios_of(shape: str, seed: int) -> NDArray[np.float64]:
     return np.where(dead, math.inf, np.broadcast_to(ratio, shape_of))
 
 
+def best_speedup(shape: str, seed: int) -> float:
+    """Return the best possible speed-up; of a measured table, as it was measured again."""
+    if shape.startswith(TABLE):
+        return max(1.0, *(1 / each.ratio for each in measured_table()[shape.removeprefix(TABLE)].again))
+    return float(1 / np.min(ratios_of(shape, seed)))
+
+
 def best_fixed_ratio(shape: str, seeds: range) -> dict[int, float]:
-    """Return, per seed, the ratio of the one configuration that is best on average (log) over all seeds."""
+    """Return, per seed, the ratio of the one configuration that is best on average (log) over all seeds.
+
+    Of a measured table: over all regimes, moving the knobs that every regime moves.
+    """
+    if shape.startswith(TABLE):
+        return dict.fromkeys(seeds, _best_fixed_of_regimes()[shape.removeprefix(TABLE)])
     total = sum(np.log(ratios_of(shape, seed)) for seed in seeds)
     place = np.unravel_index(int(np.argmin(total)), total.shape)
     return {seed: float(ratios_of(shape, seed)[place]) for seed in seeds}
+
+
+def _best_fixed_of_regimes() -> dict[str, float]:
+    regimes = {
+        name: TableFramework(regime=r, seed=0, engine=EmbeddedFramework(cache_dir=Path("unused")))
+        for name, r in measured_table().items()
+    }
+    common = set.intersection(*(set(f.regime.job.knobs.allow) for f in regimes.values()))
+    ratios: dict[str, dict[str, float]] = {}
+    for name, framework in regimes.items():
+        baseline = framework.regime.rows[0].settings
+        for row in framework.regime.rows:
+            moved = {knob: value for knob, value in row.settings.items() if value != baseline[knob]}
+            if set(moved) <= common:
+                fixed = str({knob: row.settings[knob] for knob in sorted(common)})
+                ratios.setdefault(fixed, {})[name] = framework.true_ratio(row.settings)
+    everywhere = [each for each in ratios.values() if len(each) == len(regimes)]
+    return min(everywhere, key=lambda each: math.prod(each.values()))
 
 
 def _is(knobs: tuple[FakeKnob, ...], name: str, value: KnobValue) -> NDArray[np.bool_]:

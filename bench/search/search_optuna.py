@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import optuna
 from optuna.samplers import BaseSampler, GPSampler, TPESampler
-from search_arms import MAX_ASKS, Arm, change_of, top_forecasts
+from search_arms import MAX_ASKS, Arm, change_of, options, top_forecasts
 
 from steptune.core.change import Change
 from steptune.core.event import TrialEnded
@@ -44,9 +44,10 @@ class OptunaArm:
         for _ in range(MAX_ASKS):
             trial = self.study.ask()
             values = {
-                s.name: s.values[trial.suggest_categorical(s.name, list(range(len(s.values))))] for s in context.specs
+                knob: each[trial.suggest_categorical(knob, list(range(len(each))))]
+                for knob, each in options(context).items()
             }
-            change = change_of(context, values)  # type: ignore[arg-type]
+            change = change_of(context, values)
             if change is None:
                 self.study.tell(trial, state=optuna.trial.TrialState.FAIL)
             elif change.signature in found.tried:
@@ -63,15 +64,13 @@ class OptunaArm:
 
     def _begin(self, context: Context) -> None:
         self.is_begun = True
-        baseline = context.baseline_settings
-        params = {s.name: s.values.index(baseline[s.name]) for s in context.specs}
-        options = {
-            s.name: optuna.distributions.CategoricalDistribution(list(range(len(s.values)))) for s in context.specs
-        }
-        self.study.add_trial(optuna.trial.create_trial(params=params, distributions=options, value=0.0))
+        baseline, choices = context.baseline_settings, options(context)
+        ranges = {k: optuna.distributions.CategoricalDistribution(list(range(len(v)))) for k, v in choices.items()}
+        start = optuna.trial.create_trial(params=dict.fromkeys(choices, 0), distributions=ranges, value=0.0)
+        self.study.add_trial(start)
         for change in top_forecasts(context, build_space(context))[:NUM_SEEDED] if self.is_seeded else []:
             settings = change.applied_to(baseline)
-            self.study.enqueue_trial({s.name: s.values.index(settings[s.name]) for s in context.specs})
+            self.study.enqueue_trial({knob: each.index(settings[knob]) for knob, each in choices.items()})
 
 
 def _event_of(context: Context, change: Change) -> TrialEnded:

@@ -82,7 +82,7 @@ def test_time_of_the_earlier_process_counts_against_the_budget(tmp_path: Path) -
     knobs = (PACKING, COMPACTION)
     job = job_of(budget=BudgetSpec(wall_time_s=560, device_time_s=1e6))
     # the profile takes 44 steps; the first trial is cut off
-    folder = interrupted(tmp_path, knobs, job=job, clock=SlowClock(), on_step=after_steps(60))  # type: ignore[arg-type]
+    folder = interrupted(tmp_path, knobs, job=job, clock=SlowClock(), on_step=after_steps(50))  # type: ignore[arg-type]
     ran = resumed(folder, knobs)
     assert ran.trials == []
     assert ran.decision.outcome is Outcome.NO_CHANGE

@@ -142,7 +142,7 @@ def test_what_only_the_reward_test_would_not_fit_behind_leaves_other_changes_to_
 
 
 def test_a_decision_without_a_trial_says_so(tmp_path: Path) -> None:
-    useless = FakeKnob(name="useless", side=Role.TRAINER, factors={"a": 1.0, "b": 1.0})
+    useless = FakeKnob(name="useless", side=Role.TRAINER, factors={"a": 1.0, "b": 1.4})
     ran = run_session(tmp_path, (useless,))
     assert (ran.decision.outcome, ran.trials) == (Outcome.NO_CHANGE, [])
     assert ran.decision.reasons[0].startswith("no change was tried: ")

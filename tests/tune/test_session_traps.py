@@ -24,6 +24,7 @@ from steptune.testing.fake_space import (
     FakeKnob,
     best_settings,
 )
+from steptune.tune.reserve import Reserve
 
 HONEST = {"layout": "packed", "compact_finished": True}
 """The optimum without any trap: 0.56 s of 1.0 s."""
@@ -156,7 +157,8 @@ def test_a_reward_test_that_the_budget_cannot_pay_is_owed_and_never_a_pass(
     )
     # 1.5 x 5000 steps x (1 + 0.76) x 5 seeds / 2 cores = 33,000 s
     budget = BudgetSpec(device_time_s=1e6, wall_time_s=20_000)
-    monkeypatch.setattr("steptune.tune.session._reserve_s", lambda *_: 0.0)  # as if the trials had taken too long
+    nothing = Reserve(after_s=0.0, reward_s=0.0)
+    monkeypatch.setattr("steptune.tune.session.reserve", lambda *_: nothing)  # as if the trials had taken too long
     ran = run_session(tmp_path, (honest,), job=job_of(budget=budget, guard=GuardSpec(reward_steps=5000)))
     (tested,) = ran.state.reward_tests
     assert [verdict.judgement for verdict in tested.verdicts] == [Judgement.INCONCLUSIVE]
