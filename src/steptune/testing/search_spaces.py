@@ -2,7 +2,7 @@
 
 Every shape fixes which knobs there are and in which range their factors lie; a seed draws the factors. What the
 forecaster believes of them is the truth times an error (`misled`), whose size is the median relative error of a
-configuration's forecast step. The surprise: an error of 10 % a configuration is far more than 10 % a knob's worth of
+configuration's forecast step (the deceptive shape errs by itself as well). The surprise: an error of 10 % a configuration is far more than 10 % a knob's worth of
 bad luck for a searcher, because it looks for exactly those configurations whose error flatters them.
 """
 
@@ -65,7 +65,7 @@ def misled(space: SearchSpace, error: float, *, bias: float = 0.0) -> SearchSpac
 
     Args:
         space: as drawn.
-        error: median relative error of a configuration's forecast, 0.1 for 10 %.
+        error: median relative error that is added to a configuration's forecast, 0.1 for 10 %.
         bias: log factor by which every value but the baseline's is believed faster than it is.
     """
     if error == 0 and bias == 0:
@@ -74,25 +74,26 @@ def misled(space: SearchSpace, error: float, *, bias: float = 0.0) -> SearchSpac
     noise = {k.name: {v: rng.gauss(0, 1) for v in list(k.factors)[1:]} for k in space.knobs}
     scale = error
     for _ in range(3):  # the error of a step is nearly linear in that of its factors
-        made = _with_beliefs(space, noise, scale, bias)
-        reached = median_error(made) if error > 0 else 0.0
-        if reached > 0 and bias == 0:
-            scale *= error / reached
+        reached = median_difference(_with_beliefs(space, noise, scale, 0.0), space)
+        scale *= error / reached if reached > 0 else 1.0
     return _with_beliefs(space, noise, scale, bias)
 
 
-def median_error(space: SearchSpace) -> float:
-    """Return the median of |believed / true - 1| of the step-time ratio over random configurations."""
-    rng = random.Random(f"draws {space.shape} {space.seed}")
-    base = space.baseline
-    base_s = sum(side_seconds(space.knobs, base, believed=True))
-    errors: list[float] = []
+def median_difference(ours: SearchSpace, theirs: SearchSpace) -> float:
+    """Return the median of |ours / theirs - 1| of the believed step-time ratio over random configurations."""
+    rng = random.Random(f"draws {ours.shape} {ours.seed}")
+    base = ours.baseline
+    differences: list[float] = []
     for _ in range(NUM_ERROR_DRAWS):
-        drawn = {k.name: rng.choice(list(k.factors)) for k in space.knobs}
+        drawn = {k.name: rng.choice(list(k.factors)) for k in ours.knobs}
         drawn.update({name: base[name] for name in ("schedule", "correction") if name in base})
-        believed = sum(side_seconds(space.knobs, drawn, believed=True)) / base_s
-        errors.append(abs(believed / space.true_ratio(drawn) - 1))
-    return statistics.median(errors)
+        ratios = [_believed_s(space, drawn) / _believed_s(space, base) for space in (ours, theirs)]
+        differences.append(abs(ratios[0] / ratios[1] - 1))
+    return statistics.median(differences)
+
+
+def _believed_s(space: SearchSpace, settings: Settings) -> float:
+    return sum(side_seconds(space.knobs, settings, believed=True))
 
 
 def _with_beliefs(
