@@ -2,8 +2,8 @@
 
 Every shape fixes which knobs there are and in which range their factors lie; a seed draws the factors. What the
 forecaster believes of them is the truth times an error (`misled`), whose size is the median relative error of a
-configuration's forecast step (the deceptive shape errs by itself as well). The surprise: an error of 10 % a configuration is far more than 10 % a knob's worth of
-bad luck for a searcher, because it looks for exactly those configurations whose error flatters them.
+configuration's forecast step (the deceptive shape errs by itself as well). The surprise: a searcher suffers more from
+it than the median says, because it looks for exactly those configurations whose error flatters them.
 """
 
 import math
