@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from steptune.core.errors import TrialError
+from steptune.core.errors import BudgetSpentError, TrialError
 from steptune.core.framework import LaunchSpec
 from steptune.core.job import JobSpec
 from steptune.core.knob import KnobValue
@@ -72,6 +72,23 @@ def test_the_start_up_is_what_the_clock_says_beyond_the_steps(tmp_path: Path) ->
     arm.run_steps(3)
     arm.run_steps(3)
     assert runs.start_up_s == pytest.approx(20.0)
+
+
+def test_no_block_is_begun_that_would_end_more_than_a_step_after_the_budget(tmp_path: Path) -> None:
+    framework = FakeFramework(knob_table=(PACKING, COMPACTION), noise=0.0)
+    left = [100.0]
+    runs = Runs(framework=framework, hot=frozenset(), clock=lambda: framework.spent_s, wall_left_s=lambda: left[0])
+    arm = runs.launch(JOB, spec(PADDED), tmp_path)
+    arm.run_steps(2)
+    # a rehearsal and three steps of one second: the fourth may be running when the budget ends
+    left[0] = 3.0
+    arm.run_steps(3, rehearse_s=0.6)
+    left[0] = 2.9
+    with pytest.raises(BudgetSpentError, match=r"2\.9 s left"):
+        arm.run_steps(3, rehearse_s=0.6)
+    left[0] = 0.0
+    with pytest.raises(BudgetSpentError):
+        runs.launch(JOB, spec(PACKED), tmp_path)
 
 
 def test_only_what_serves_the_incumbent_is_kept(tmp_path: Path) -> None:

@@ -4,13 +4,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fake_sessions import run_session
+from fake_sessions import SteppingClock, job_of, run_session
 
 from steptune.core.change import Change, Move
 from steptune.core.decision import Outcome
 from steptune.core.knob import Effect, KnobValue, Restart
 from steptune.core.phase import Role
+from steptune.core.trial import TrialState
+from steptune.store.run_folder import RunFolder
+from steptune.testing.fake_framework import FakeFramework
 from steptune.testing.fake_space import COMPACTION, PACKING, FakeKnob
+from steptune.tune.baseline import name_bottlenecks, profile_baseline
+from steptune.tune.context import make_context
+from steptune.tune.reserve import Reserve
+from steptune.tune.search import search
+from steptune.tune.session import record_start
+from steptune.tune.space import build_space
 from steptune.tune.trial_cost import TrialCost
 
 FIVE = tuple(
@@ -69,6 +78,26 @@ def test_a_lever_that_the_forecast_underrates_is_still_found(seed: int, tmp_path
 def test_a_forecast_that_keeps_its_word_ends_the_search_after_few_trials(seed: int, tmp_path: Path) -> None:
     ran = run_session(tmp_path, FIVE, seed=seed)
     assert len(ran.trials) <= 2
+
+
+def test_a_trial_that_the_budget_ends_is_stopped_and_blames_nobody(tmp_path: Path) -> None:
+    framework = FakeFramework(knob_table=FIVE, noise=0.001)
+    folder = RunFolder.create(tmp_path, job_of(), SteppingClock())
+    context = make_context(job_of(), framework, folder, SteppingClock(), clock_s=lambda: framework.spent_s)
+    record_start(context)
+    profile_baseline(context, lambda context, first: None)
+    name_bottlenecks(context)
+    space = build_space(context)
+    # enough for a warm-up of both arms and not for two pairs of blocks
+    wall_s = framework.spent_s + 6.0
+    context.budget.spec = context.budget.spec.model_copy(update={"wall_time_s": wall_s})
+    found = search(context, space, Reserve(after_s=0.0, reward_s=0.0))
+    (event,) = context.state.ended
+    assert event.trial.state is TrialState.STOPPED
+    assert "the budget has" in event.trial.cause
+    assert event.outcome is Outcome.REJECT
+    assert (found.incumbent, found.banned, found.suspects) == (None, frozenset(), ())
+    assert framework.spent_s <= wall_s + 1.1
 
 
 def moved(**values: KnobValue) -> Change:

@@ -7,6 +7,7 @@ Tree::
     ├── LimitError(ValueError)        no configuration can meet the owner's limits
     ├── HealthError(RuntimeError)     the run does not learn, so tuning it is pointless
     ├── TrialError(RuntimeError)      a launched run died, hung or reported nonsense
+    ├── BudgetSpentError(RuntimeError)  what was about to run would outlast the budget
     ├── ModelError(ValueError)        a model folder cannot be used
     ├── DeviceError(ValueError)       the facts of a device are not known
     ├── StoreError(RuntimeError)      the run folder is damaged, foreign or in use
@@ -36,6 +37,10 @@ class HealthError(StepTuneError, RuntimeError):
 
 class TrialError(StepTuneError, RuntimeError):
     """A launched run died, hung or reported something impossible."""
+
+
+class BudgetSpentError(StepTuneError, RuntimeError):
+    """The budget ends before what was about to run would."""
 
 
 class ModelError(StepTuneError, ValueError):

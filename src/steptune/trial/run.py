@@ -9,7 +9,7 @@ from typing import final
 
 from steptune.core.ages import Ages
 from steptune.core.change import Change
-from steptune.core.errors import TrialError
+from steptune.core.errors import BudgetSpentError, TrialError
 from steptune.core.estimate import Estimate, Source
 from steptune.core.framework import Launches, LaunchSpec, Session
 from steptune.core.job import JobSpec
@@ -78,6 +78,8 @@ def run_trial(
         state, cause = TrialState.OUT_OF_MEMORY, str(error)
     except TrialError as error:
         state, cause = TrialState.FAILED, str(error)
+    except BudgetSpentError as error:
+        state, cause = TrialState.STOPPED, str(error)
     finally:
         if session is not None:
             session.close()

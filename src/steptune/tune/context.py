@@ -155,5 +155,5 @@ def make_context(
         budget=budget,
         progress=Progress(budget=budget),
         specs=specs,
-        runs=Runs(framework=framework, hot=hot_knobs(specs), clock=clock_s),
+        runs=Runs(framework=framework, hot=hot_knobs(specs), clock=clock_s, wall_left_s=budget.wall_left_s),
     )

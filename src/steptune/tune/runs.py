@@ -10,12 +10,14 @@ A run that is closed waits; `keep_only` and `stop` end what nobody will need aga
 nor take settings gets a new run every time, as the embedded engine does: its start costs as much as two or three steps.
 """
 
+import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import final
 
+from steptune.core.errors import BudgetSpentError
 from steptune.core.framework import Framework, LaunchSpec, Rewinds, Session, TakesSettings
 from steptune.core.job import JobSpec
 from steptune.core.knob import KnobSpec, KnobValue, Restart
@@ -35,6 +37,8 @@ class LiveRun:
     launch_s: float
     """Seconds that the launch itself took; loading may go on behind it."""
     has_started: bool = False
+    longest_s: float = 0.0
+    """Longest step so far."""
     is_broken: bool = False
     num_holders: int = 0
 
@@ -49,6 +53,8 @@ class Runs:
     """Knobs that are turned without a relaunch."""
     clock: Callable[[], float]
     """Seconds; what start-ups are measured with."""
+    wall_left_s: Callable[[], float] = lambda: math.inf
+    """Wall seconds that the budget still has."""
     start_ups_s: list[float] = field(default_factory=list[float])
     _live: list[LiveRun] = field(default_factory=list[LiveRun])
 
@@ -68,7 +74,9 @@ class Runs:
         Raises:
             TrialError: a new run could not be started.
             MemoryError: it ran out of memory.
+            BudgetSpentError: nothing is left.
         """
+        self.check_budget(0, 0.0)
         run = self._waiting(spec) or self._shared(spec)
         if run is None:
             before_s = self.clock()
@@ -77,6 +85,18 @@ class Runs:
             self._live.append(run)
         run.num_holders += 1
         return Lease(runs=self, run=run, spec=spec)
+
+    def check_budget(self, num_steps: int, step_s: float) -> None:
+        """Refuse steps that would end more than one step after the budget.
+
+        Raises:
+            BudgetSpentError: says what is left.
+        """
+        left_s = self.wall_left_s()
+        if left_s <= 0 or left_s < (num_steps - 1) * step_s:
+            raise BudgetSpentError(
+                f"the budget has {max(0.0, left_s):.1f} s left, {num_steps} steps of {step_s:.2f} s due"
+            )
 
     def serves(self, spec: LaunchSpec) -> bool:
         """Return whether ``spec`` needs no start-up now."""
@@ -136,6 +156,7 @@ class Lease:
 
     def run_steps(self, num_steps: int, *, rehearse_s: float = 0.0) -> list[Observation]:
         """Run steps under the lease's own settings; see `core.framework.Session`."""
+        self.runs.check_budget(num_steps + (rehearse_s > 0), self.run.longest_s)
         before_s = self.runs.clock()
         with _breaking(self.run):
             self._turn()
@@ -164,6 +185,7 @@ class Lease:
 
     def _note(self, made: Sequence[Observation], passed_s: float) -> None:
         """Learn the start-up: what launch and first order took beyond the steps themselves."""
+        self.run.longest_s = max(self.run.longest_s, *(step.step_time_s for step in made))
         if not self.run.has_started:
             self.run.has_started = True
             steps_s = sum(step.step_time_s for step in made)

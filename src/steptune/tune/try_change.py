@@ -8,6 +8,7 @@ from typing import final
 from steptune.core.ages import Ages
 from steptune.core.change import Change
 from steptune.core.decision import Outcome
+from steptune.core.errors import BudgetSpentError
 from steptune.core.estimate import Estimate, Source
 from steptune.core.event import TrialEnded, TrialStarted
 from steptune.core.forecast import Forecast
@@ -15,7 +16,7 @@ from steptune.core.framework import LaunchSpec
 from steptune.core.job import JobSpec, LimitsSpec
 from steptune.core.knob import Effect, Settings
 from steptune.core.profile import NoiseFloor
-from steptune.core.trial import Observation, Trial
+from steptune.core.trial import Observation, Trial, TrialState
 from steptune.core.verdict import Verdict
 from steptune.decide.stop import cannot_win
 from steptune.decide.trial import judge_trial
@@ -31,7 +32,7 @@ from steptune.stats.noise import worth_frac
 from steptune.stats.sequential import sequential_ratio_interval
 from steptune.trial.blocks import BlockPlan, Pair, warm_up
 from steptune.trial.clear_lead import ClearLead
-from steptune.trial.run import Evidence, pair_times, pairs_of, run_trial
+from steptune.trial.run import Evidence, finished_trial, pair_times, pairs_of, run_trial
 from steptune.tune.baseline import NOTHING
 from steptune.tune.context import Context
 from steptune.tune.parity import update_parity
@@ -49,12 +50,12 @@ def try_change(context: Context, *, number: int, change: Change, found: SearchSt
     """Run trial ``number`` and record its result."""
     incumbent = found.incumbent.trial.change if found.incumbent else NOTHING
     context.record(TrialStarted(number=number, change=change, incumbent_signature=incumbent.signature))
-    trial = run_against(context, number, change, incumbent, TRIAL_PLAN)
+    trial = attempt(context, number, change, incumbent)
     verdicts, outcome, reasons = judge(context, trial)
     if outcome is Outcome.EXTEND and trial.ratio is not None and trial.ratio.value < 1:
         context.progress.say(f"trial {number}: not settled by {TRIAL_PLAN.max_pairs} pairs, as many again")
         earlier = pairs_of(trial, TRIAL_PLAN.kept_steps)
-        again = run_against(context, number, change, incumbent, TRIAL_PLAN, earlier)
+        again = attempt(context, number, change, incumbent, earlier)
         trial = again.model_copy(
             update={
                 "cost_wall_s": trial.cost_wall_s + again.cost_wall_s,
@@ -69,6 +70,24 @@ def try_change(context: Context, *, number: int, change: Change, found: SearchSt
     best = change if outcome is Outcome.ADOPT else incumbent
     context.runs.keep_only(trial_spec(context, best.applied_to(context.baseline_settings)))
     _tell(context, number, forecast, ratio, outcome, reasons)
+
+
+def attempt(context: Context, number: int, change: Change, incumbent: Change, earlier: tuple[Pair, ...] = ()) -> Trial:
+    """Run the trial; a budget that ends while its incumbent warms up stops it as one that ends later does."""
+    try:
+        return run_against(context, number, change, incumbent, TRIAL_PLAN, earlier)
+    except BudgetSpentError as error:
+        return finished_trial(
+            earlier,
+            number=number,
+            change=change,
+            state=TrialState.STOPPED,
+            cause=str(error),
+            incumbent_signature=incumbent.signature,
+            wall_s=0.0,
+            num_cores=context.job.devices.num_cores,
+            load_avg=None,
+        )
 
 
 def judge(context: Context, trial: Trial) -> tuple[tuple[Verdict, ...], Outcome, tuple[str, ...]]:
