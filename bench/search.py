@@ -50,6 +50,8 @@ OURS, FIXED = "ours", "best fixed setting"
 ALL_ARMS = {**ARMS, **OPTUNA_ARMS}
 FORECASTERS = (OURS, "top forecasts")
 """Arms that depend on how the forecast errs; the others run under the usual condition only."""
+USUAL_ONLY = ("large", TABLE)
+"""Beginnings of shapes that are run under one condition: a minute a search, and forecasts that err by themselves."""
 RAW = HERE / "results" / "search-raw.jsonl"
 """One line a search; not for the repository."""
 
@@ -63,7 +65,7 @@ def pieces(shapes: list[str], num_seeds: int) -> Iterator[Piece]:
         for seed in range(num_seeds):
             for condition in CONDITIONS:
                 for arm in (OURS, *ALL_ARMS):
-                    if condition == USUAL or (arm in FORECASTERS and not shape.startswith(TABLE)):
+                    if condition == USUAL or (arm in FORECASTERS and not shape.startswith(USUAL_ONLY)):
                         yield shape, condition, arm, seed
 
 

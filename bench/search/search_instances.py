@@ -34,7 +34,8 @@ STEP_NOISE, LAUNCH_NOISE = 0.03, 0.01
 """Standard deviations of the log step time: within a launch and between launches."""
 MAX_STEPS = 400.0
 """Where every search is cut off, in steps of the baseline, the profile not counted."""
-MAX_TRIALS = 60
+MAX_TRIALS = 12
+"""More than what MAX_STEPS pay for, unless launches die."""
 TABLE = "table: "
 """What the shapes that were measured on the embedded engine begin with."""
 TABLE_FILE = Path(__file__).resolve().parents[1] / "results" / "search_table.json"

@@ -78,6 +78,7 @@ def test_no_block_is_begun_that_would_end_more_than_a_step_after_the_budget(tmp_
     framework = FakeFramework(knob_table=(PACKING, COMPACTION), noise=0.0)
     left = [100.0]
     runs = Runs(framework=framework, hot=frozenset(), clock=lambda: framework.spent_s, wall_left_s=lambda: left[0])
+    runs.is_capped = True
     arm = runs.launch(JOB, spec(PADDED), tmp_path)
     arm.run_steps(2)
     # a rehearsal and three steps of one second: the fourth may be running when the budget ends

@@ -116,4 +116,6 @@ def rank(
 
 
 def _scaled(ratio: RatioInterval, weight: float) -> RatioInterval:
+    if weight == 1.0:
+        return ratio
     return RatioInterval(mid=ratio.mid * weight, low=ratio.low * weight, high=ratio.high * weight)

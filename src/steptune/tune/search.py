@@ -33,6 +33,7 @@ def search(context: Context, space: Space, reserve: Reserve) -> SearchState:
 
     Where too little is left for a reward test, changes that owe none are still tried.
     """
+    context.runs.is_capped = True
     while True:
         found, left_s = search_state(context.state, context.effects), context.budget.wall_left_s()
         incumbent = None if found.incumbent is None else found.incumbent.trial.change
@@ -63,20 +64,21 @@ def choose(context: Context, space: Space, found: SearchState, *, owing: bool = 
     band = None if noise is None else worth_frac(noise)
     if band is None:
         return None
-    ranked, indices = open_changes(context, space, found, owing=owing)
+    wanted = found.incumbent_ratio * (1 - band)
+    ranked, indices = hopeful_changes(context, space, found, wanted, owing=owing)
     best = next_change(ranked, found.tried, found.banned, found.incumbent_ratio, band)
     if best is None:
         return next_unpriced(context, space, found, owing=owing)
-    is_gain = ranked[best].mid < found.incumbent_ratio * (1 - band)
-    return indices[minimal_change(best, ranked, SLIM_FRAC) if is_gain else best]
+    return indices[minimal_change(best, ranked, SLIM_FRAC) if ranked[best].mid < wanted else best]
 
 
-def open_changes(
-    context: Context, space: Space, found: SearchState, *, owing: bool
+def hopeful_changes(
+    context: Context, space: Space, found: SearchState, wanted: float, *, owing: bool
 ) -> tuple[list[RankedChange], list[int]]:
-    """Return the priced changes that may still be tried, with their indices in the space."""
+    """Return the priced changes that may be tried and may beat ``wanted``, with their indices in the space."""
     cost = trial_cost(context, found)
-    kept = [row for row in ranked_space(context, space, found.history) if _may_try(space, row.index, found, owing)]
+    rows = [row for row in ranked_space(context, space, found.history) if row.ratio.low < wanted]
+    kept = [row for row in rows if _may_try(space, row.index, found, owing)]
     return [as_change(space, row, cost) for row in kept], [row.index for row in kept]
 
 
