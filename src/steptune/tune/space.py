@@ -38,6 +38,8 @@ class Space:
     planned_baseline: PlannedWork
     priced: tuple[Priced, ...]
     """What the profile has a price for; indices into the changes."""
+    known: frozenset[str] = frozenset()
+    """Signatures of the changes of a list that was cut; a whole one is never added to."""
 
 
 def build_space(context: Context) -> Space:
@@ -108,11 +110,10 @@ def _with_neighbours(context: Context, space: Space, change: Change) -> Space:
     job, baseline = context.job, context.baseline_settings
     bottlenecks = context.state.bottlenecks or ()
     by_name = {spec.name: spec for spec in context.specs}
-    known = {each.signature for each in space.proposal.changes}
     new: dict[str, Change] = {}
     for moves in neighbours(change, axes(job.knobs, context.specs, baseline, bottlenecks)):
         made = make_change(moves, by_name, bottlenecks)
-        if made.signature in known or context.framework.conflicts(job, made.applied_to(baseline)):
+        if made.signature in space.known or context.framework.conflicts(job, made.applied_to(baseline)):
             continue
         new[made.signature] = made
     if not new:
@@ -124,6 +125,7 @@ def _with_neighbours(context: Context, space: Space, change: Change) -> Space:
         planned=(*space.planned, *added.planned),
         planned_baseline=space.planned_baseline,
         priced=(*space.priced, *(replace(p, index=first + p.index) for p in added.priced)),
+        known=space.known | new.keys(),
     )
 
 
@@ -136,6 +138,7 @@ def _space(context: Context, proposal: Proposal) -> Space:
         planned=planned,
         planned_baseline=planned_baseline,
         priced=_priced(context, planned_baseline, planned),
+        known=frozenset() if proposal.is_complete else frozenset(change.signature for change in proposal.changes),
     )
 
 
