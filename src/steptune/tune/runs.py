@@ -57,6 +57,8 @@ class Runs:
     """Wall seconds that the budget still has."""
     is_capped: bool = False
     """Whether the budget ends runs, as the search wants; a profile runs to its end, for advice needs no budget."""
+    is_spent: bool = False
+    """Whether the budget has ended a run."""
     start_ups_s: list[float] = field(default_factory=list[float])
     _live: list[LiveRun] = field(default_factory=list[LiveRun])
 
@@ -96,6 +98,7 @@ class Runs:
         """
         left_s = self.wall_left_s()
         if self.is_capped and (left_s <= 0 or left_s < (num_steps - 1) * step_s):
+            self.is_spent = True
             raise BudgetSpentError(
                 f"the budget has {max(0.0, left_s):.1f} s left, {num_steps} steps of {step_s:.2f} s due"
             )

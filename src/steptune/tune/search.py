@@ -37,7 +37,7 @@ def search(context: Context, space: Space, reserve: Reserve) -> SearchState:
     while True:
         found, left_s = search_state(context.state, context.effects), context.budget.wall_left_s()
         incumbent = None if found.incumbent is None else found.incumbent.trial.change
-        if context.budget.trials_left() == 0 or left_s < reserve.of(incumbent):
+        if context.budget.trials_left() == 0 or left_s < reserve.of(incumbent) or context.runs.is_spent:
             context.progress.say(
                 f"search: the budget for trials is spent: {context.budget.trials_left()} trials and {left_s:.0f} s are "
                 f"left, {reserve.of(incumbent):.0f} s are kept for what follows"
