@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from steptune.forecast.public.arm import PublicForecaster
+from steptune.forecast.public.arm import PublicForecaster, calibrate
 from steptune.forecast.public.generation import cache_rows
 from steptune.forecast.public.job import CannotReadError, read
 from steptune.forecast.public.parameters import NAMES, PRIOR, moved, penalty
@@ -128,6 +128,30 @@ def test_a_device_without_facts_is_refused_with_its_reason() -> None:
         read(row(gpu_type="Abacus 9"), None)
     assert MODEL.step_s(row(gpu_type="Abacus 9"), measured=None) is None
     assert MODEL.refusal(row(gpu_type="Abacus 9"), measured=None) == "the device's facts are not known"
+
+
+def test_a_split_that_decides_and_is_not_stated_is_refused_with_what_to_say() -> None:
+    sync, overlapped = published("marin-0p6b-sync"), stated(published("marin-0p6b-async-c4a3"))
+    assert MODEL.step_s(overlapped, measured=sync) is None
+    assert "say how many train" in (MODEL.refusal(overlapped, measured=sync) or "")
+    told = overlapped.model_copy(update={"n_gpus": 8.0, "gpus_train": 4.0, "gpus_rollout": 4.0})
+    assert MODEL.step_s(told, measured=sync) is not None
+
+
+def test_a_split_that_hardly_matters_is_assumed() -> None:
+    sync, overlapped = published("areal-v03-1.5-sync"), stated(published("areal-v03-1.5-async"))
+    assert "split" in read(overlapped, sync).assumed
+    assert MODEL.step_s(overlapped, measured=sync) is not None
+
+
+def test_what_a_row_does_not_time_keeps_the_models_own_scale() -> None:
+    # a steady row that times training alone: ten times as slow says nothing of generation
+    steady = row(id="steady", step_time_s=300.0, train_s=280.0, async_lag="8", placement="disaggregated", gpus_train=16)
+    steady = steady.model_copy(update={"gpus_rollout": 16.0})
+    job = read(steady, steady)
+    factors, _ = calibrate(job, phases(job, PRIOR), steady, PRIOR)
+    assert factors["train"] == pytest.approx(280 / phases(job, PRIOR).train)
+    assert factors["generation"] == 1.0
 
 
 def test_an_unknown_device_on_both_sides_cancels() -> None:

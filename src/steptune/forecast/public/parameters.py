@@ -62,14 +62,14 @@ peak, engines 50 to 80 % of the bandwidth and 4 to 12 ms a step."""
 
 PRIOR = Free()
 FITTED = Free(
-    decode=0.582,
-    launch_s=0.0108,
-    train=0.781,
+    decode=0.6,
+    launch_s=0.00977,
+    train=0.75,
     experts=0.663,
     forward=0.905,
     micro_s=0.0515,
-    update_s=1.01,
-    shared=1.48,
+    update_s=1.0,
+    shared=1.44,
     spread=0.553,
     overlap=0.0878,
     switch=0.97,
