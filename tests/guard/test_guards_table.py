@@ -9,6 +9,7 @@ from steptune.core.profile import WorkSignature
 from steptune.core.verdict import Judgement, Verdict
 from steptune.guard import GUARDS
 from steptune.guard.entropy_guard import check_entropy
+from steptune.guard.gap_growth import check_gap_growth
 from steptune.guard.length_shift import check_length
 from steptune.guard.memory import check_memory
 from steptune.guard.mismatch import check_mismatch
@@ -34,6 +35,9 @@ BROKEN: dict[str, Callable[[], Verdict]] = {
     "entropy": lambda: check_entropy(steps(entropy=math.nan), steps()),
     "update_parity": lambda: check_update_parity(
         distance=math.nan, shuffled_band=[1.0, 1.0], candidate_grad_norms=[1.0], baseline_grad_norms=[1.0]
+    ),
+    "mismatch_growth": lambda: check_gap_growth(
+        candidate_k3_SK=[NAN4] * 3, baseline_k3_SK=[[1.0] * 4] * 3, max_mismatch_k3=1.0
     ),
     "truncation": lambda: check_truncation(baseline_truncated_S=NAN4, candidate_truncated_S=NAN4),
     "length": lambda: check_length(baseline_len_S=NAN4, candidate_len_S=NAN4),

@@ -53,6 +53,16 @@ def test_noisy_runs_are_inconclusive_not_a_pass() -> None:
     assert verdict.detectable.value > MARGIN
 
 
+def test_pairs_that_agree_by_luck_but_could_not_have_seen_the_margin_do_not_pass() -> None:
+    # mean +0.02, sd 0.0255: interval from -0.012, smallest detectable drop 3.073 * 0.0255 / sqrt(5) = 0.035
+    verdict = judged(candidate_S=[b + d for b, d in zip(BASELINE, (0.05, -0.01, 0.04, 0.0, 0.02), strict=True)])
+    assert verdict.measured is not None
+    assert verdict.measured.low is not None
+    assert verdict.measured.low > -MARGIN
+    assert verdict.judgement is Judgement.INCONCLUSIVE
+    assert "is the smallest these pairs could see" in verdict.because
+
+
 def test_two_runs_that_learn_nothing_are_not_evidence() -> None:
     flat = [s + 0.01 for s in START]
     verdict = judged(baseline_S=flat, candidate_S=flat)

@@ -6,11 +6,14 @@ import pytest
 from steptune.core.estimate import Estimate, Source
 from steptune.core.profile import NoiseFloor
 from steptune.stats.noise import (
+    MIN_WORTH_FRAC,
     between_launch_frac,
     noise_band_frac,
     noise_floor,
     robust_sd,
+    step_pair_sd,
     within_launch_cv,
+    worth_frac,
 )
 
 
@@ -114,3 +117,23 @@ def test_the_band_holds_most_repeats_in_which_nothing_changed() -> None:
         assert band is not None
         inside += repeat >= 1 - band
     assert inside / 300 > 0.93
+
+
+def test_the_shift_between_launches_counts_beyond_what_the_spread_inside_explains() -> None:
+    def floor(half_width: float) -> NoiseFloor:
+        ratio = Estimate(
+            value=1.0, low=math.exp(-half_width), high=math.exp(half_width), unit="x", source=Source.DERIVED, n=4
+        )
+        return NoiseFloor(within_launch_cv=0.05, between_launch_frac=0.03, aa_ratio=ratio, num_steps=24)
+
+    # t(3) = 3.182: half-widths of 0.0636 and 0.0955 are standard errors of 2 % and 3 %
+    assert worth_frac(floor(0.0)) == pytest.approx(0.03)
+    assert worth_frac(floor(0.06364)) == pytest.approx((0.03**2 - 0.02**2) ** 0.5, rel=1e-3)
+    assert worth_frac(floor(0.12)) == MIN_WORTH_FRAC
+    assert step_pair_sd(floor(0.06364)) == pytest.approx(0.04, rel=1e-3)
+
+
+def test_a_broken_floor_has_no_least_gain() -> None:
+    broken = floor_of().model_copy(update={"between_launch_frac": math.nan})
+    assert worth_frac(broken) is None
+    assert step_pair_sd(floor_of(low=None, high=None)) is None

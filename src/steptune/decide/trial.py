@@ -66,7 +66,7 @@ def _judge_speed(trial: Trial, noise: NoiseFloor) -> Judged:
         return Outcome.ADOPT, (f"{gain}: {text}",)
     if gain is not Gain.CANNOT_TELL:
         return Outcome.REJECT, (f"{gain}: {text}",)
-    tail = TRIAL_LOOKS.tail_at(trial.ratio.n or 0)
+    tail = TRIAL_LOOKS.tail_of(trial.ratio.n or 0)
     if is_lead(trial.ratio, tail, worth):
         return Outcome.ADOPT, (f"a lead, for the confirmation to prove: {text}",)
     return Outcome.EXTEND, (f"{gain}: {text}; {power_text(trial.ratio, tail, 'pairs')}",)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from steptune.core.verdict import Verdict
 from steptune.guard import (
     entropy_guard,
+    gap_growth,
     length_shift,
     memory,
     mismatch,
@@ -30,6 +31,7 @@ GUARDS: dict[str, Callable[..., Verdict]] = {
     update_parity.NAME: update_parity.check_update_parity,
     truncation.NAME: truncation.check_truncation,
     length_shift.NAME: length_shift.check_length,
+    gap_growth.NAME: gap_growth.check_gap_growth,
     reward.NAME: reward.check_reward,
 }
 """Every guard by its name in verdicts."""

@@ -5,6 +5,7 @@ Each was fooled by another in public runs (needs study, need 4): fp8 started fin
 because then no candidate's fault is shown.
 """
 
+import math
 import statistics
 from collections.abc import Sequence
 
@@ -15,7 +16,7 @@ from steptune.core.trial import Observation
 from steptune.core.verdict import Judgement, Verdict
 from steptune.guard.gaps import mismatch_of
 from steptune.guard.judge import Finding, combined, held, unknown
-from steptune.stats.trend import trend
+from steptune.stats.trend import MIN_POINTS, theil_sen_slope, trend
 
 NAME = "mismatch"
 """Name in verdicts."""
@@ -34,6 +35,9 @@ MAX_GROWTH_FRAC = 0.25
 
 MIN_GROWTH_LEVEL_FRAC = 0.01
 """Growth counts from this part of the limit up: rounding noise that doubles is still rounding noise."""
+
+FLOOR_FRAC = 1e-3
+"""Part of the median that a k3 of 0 or less counts as."""
 
 MAX_CHANCE = 0.005
 """One-sided p value above which a rise is chance: eight trials a session then raise a false alarm in 4 %."""
@@ -63,7 +67,7 @@ def check_mismatch(
         _level(candidate_gaps, baseline_gaps, max_mismatch_k3),
         _mult_prob_error(candidate_gaps, baseline_gaps),
         _tail(candidate_gaps),
-        _growth(candidate_gaps, baseline_gaps, max_mismatch_k3),
+        _growth(_by_launch(candidate), _by_launch(baseline), max_mismatch_k3),
     ]
     return combined(NAME, findings, limit=limit, measured=_measured(candidate_gaps))
 
@@ -105,18 +109,43 @@ def _tail(candidate: Sequence[GapStats]) -> Finding:
     return held(smallest >= MIN_ESS_FRAC, f"smallest ESS {smallest:.3g}")
 
 
-def _growth(candidate: Sequence[GapStats], baseline: Sequence[GapStats], max_k3: float) -> Finding:
-    level = statistics.median(_k3s(candidate))
+def _growth(launches: Sequence[Sequence[float]], baseline: Sequence[Sequence[float]], max_k3: float) -> Finding:
+    """Judge every launch by itself, for each begins at the same weights: the fastest growth counts."""
+    level = statistics.median(k3 for launch in launches for k3 in launch)
     if level < MIN_GROWTH_LEVEL_FRAC * max_k3:
         return held(True, f"k3 below {MIN_GROWTH_LEVEL_FRAC:.0%} of the limit, growth not judged")
-    rise = trend(_k3s(candidate))
-    growth_frac = rise.slope * GROWTH_STEPS / level
-    allowed_frac = MAX_GROWTH_FRAC + max(0.0, _relative_growth(baseline))
-    grows = rise.p_rising <= MAX_CHANCE and growth_frac > allowed_frac
-    return held(not grows, f"k3 grows {growth_frac:+.0%} in {GROWTH_STEPS} steps (p={rise.p_rising:.2g})")
+    allowed_frac = MAX_GROWTH_FRAC + max([0.0, *(growth for growth, p in map(_grown, baseline) if p <= MAX_CHANCE)])
+    growth_frac, p_rising = max(map(_grown, launches), key=lambda found: found[0] if found[1] <= MAX_CHANCE else -1.0)
+    grows = p_rising <= MAX_CHANCE and growth_frac > allowed_frac
+    return held(not grows, f"k3 grows {growth_frac:+.0%} in {GROWTH_STEPS} steps (p={p_rising:.2g})")
 
 
-def _relative_growth(gaps: Sequence[GapStats]) -> float:
-    """Growth of k3 in 8 steps as a part of its median; 0 where the median is 0."""
-    level = statistics.median(_k3s(gaps))
-    return trend(_k3s(gaps)).slope * GROWTH_STEPS / level if level > 0 else 0.0
+def _grown(k3s: Sequence[float]) -> tuple[float, float]:
+    """Return the growth in 8 steps of one launch's k3 and its chance."""
+    if len(k3s) < MIN_POINTS:
+        return 0.0, 1.0
+    return math.expm1(log_growth(k3s)), trend(k3s).p_rising
+
+
+def log_growth(k3s: Sequence[float]) -> float:
+    """Return ln of the growth in 8 steps, by the slope of log k3: +45 % is +45 % early and late.
+
+    Values at or below 0 (rounding) stand at `FLOOR_FRAC` of the median; where that is 0 as well, nothing grows.
+    """
+    floor = FLOOR_FRAC * statistics.median(k3s)
+    if floor <= 0:
+        return 0.0
+    return theil_sen_slope([math.log(max(k3, floor)) for k3 in k3s]) * GROWTH_STEPS
+
+
+def _by_launch(steps: Sequence[Observation]) -> list[list[float]]:
+    """Return k3 by launch: a step number that does not rise begins another one."""
+    launches: list[list[float]] = []
+    last = math.inf
+    for step in steps:
+        if step.step <= last:
+            launches.append([])
+        if step.mismatch is not None:
+            launches[-1].append(step.mismatch.k3)
+        last = step.step
+    return launches

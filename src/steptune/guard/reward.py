@@ -30,8 +30,10 @@ def check_reward(
 ) -> Verdict:
     """Judge the final held-out reward (S = seed, same order in all three lists).
 
-    PASS needs the whole 95 % interval of candidate - baseline above ``-margin``, FAIL needs it below; anything
-    else, NaN, too few pairs and a baseline that learns nothing included, is INCONCLUSIVE.
+    PASS needs the whole 95 % interval of candidate - baseline above ``-margin`` and the power to see a fall of
+    ``margin``: noisy pairs that agree by luck let twice the margin through in 0.2 % of sessions, not in 0.1.
+    FAIL needs the interval below; anything else, NaN, too few pairs and a baseline that learns nothing included, is
+    INCONCLUSIVE.
 
     Args:
         start_S: reward of each seed before its runs.
@@ -49,24 +51,27 @@ def check_reward(
     diff_S = [c - b for b, c in zip(baseline_S, candidate_S, strict=True)]
     interval = mean_interval(diff_S)
     gain = statistics.fmean(b - s for s, b in zip(start_S, baseline_S, strict=True))
-    judgement, because = _judge(interval, gain, margin)
+    detectable = _detectable(diff_S)
+    judgement, because = _judge(interval, gain, margin, detectable.value)
     return Verdict(
         guard=NAME,
         judgement=judgement,
         measured=interval.estimate(unit="reward", source=Source.DERIVED, note="candidate - baseline, paired seeds"),
         limit=limit,
         because=because,
-        detectable=_detectable(diff_S),
+        detectable=detectable,
     )
 
 
-def _judge(interval: Interval, gain: float, margin: float) -> tuple[Judgement, str]:
+def _judge(interval: Interval, gain: float, margin: float, detectable: float) -> tuple[Judgement, str]:
     text = f"candidate - baseline {interval.value:+.3g} ({interval.low:+.3g} to {interval.high:+.3g}, n={interval.n})"
     if interval.high < -margin:
         return Judgement.FAIL, text
     if gain < MIN_GAIN_MARGINS * margin:
         because = f"the baseline gains {gain:+.3g}, less than {MIN_GAIN_MARGINS:g} margins: "
         return Judgement.INCONCLUSIVE, because + "two runs that learn nothing are not evidence"
+    if interval.low > -margin and detectable > margin:
+        return Judgement.INCONCLUSIVE, f"{text}, but a fall of {detectable:.3g} is the smallest these pairs could see"
     if interval.low > -margin:
         return Judgement.PASS, f"{text}; the baseline gains {gain:+.3g}"
     return Judgement.INCONCLUSIVE, f"{text} reaches below -{margin:g}"

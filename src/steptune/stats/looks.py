@@ -35,6 +35,13 @@ class LookPlan:
         """Observations at the last look."""
         return max(self.tails)
 
+    def tail_of(self, num: int) -> float:
+        """Return the chance of error on either side that a printed interval of ``num`` observations has.
+
+        Before the first look nothing is decided and a plain 95 % interval is printed.
+        """
+        return (1.0 - DEFAULT_CONFIDENCE) / 2 if num < self.first else self.tail_at(num)
+
     def tail_at(self, num: int) -> float:
         """Return the chance of error on either side after ``num`` observations: that of the coming or last look."""
         return self.tails[next((look for look in self.tails if look >= num), self.last)]

@@ -20,6 +20,7 @@ from steptune.trial.run import step_time
 from steptune.trial.settle import settle
 from steptune.tune.baseline import NOTHING
 from steptune.tune.context import Context, settings_of
+from steptune.tune.gather import plan_for
 from steptune.tune.launches import Blocks, confirm_launches, launch_ratio, steps_of
 from steptune.tune.search import write_forecast
 from steptune.tune.space import Space
@@ -124,12 +125,13 @@ def confirm(context: Context, space: Space, change: Change) -> None:
     best_practice = settings_of(context.started.best_practice_levers)
     settings = [context.baseline_settings, best_practice, winner]
     weights = [context.weight(each) for each in settings]
+    plan = CONFIRM_PLAN if context.baseline.noise is None else plan_for(CONFIRM_PLAN, context.baseline.noise)
     launches = confirm_launches(
         lambda number: _run_arms(
             context,
             settings,
             "confirm",
-            CONFIRM_PLAN,
+            plan,
             seed_shift=CONFIRM_SEED_SHIFT + number,
             forced=context.forced_lengths,
         ),

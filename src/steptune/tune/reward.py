@@ -18,6 +18,7 @@ from steptune.core.framework import LaunchSpec, Session
 from steptune.core.knob import Settings
 from steptune.core.trial import EvalResult
 from steptune.core.verdict import Judgement, Verdict
+from steptune.guard.gap_growth import check_gap_growth
 from steptune.guard.length_shift import check_length
 from steptune.guard.reward import check_reward
 from steptune.guard.truncation import check_truncation
@@ -31,6 +32,8 @@ class TrainedRun:
 
     start: EvalResult
     end: EvalResult
+    k3: tuple[float, ...] = ()
+    """Same-weights gap of every step that has one, in nats."""
 
 
 def run_reward_test(context: Context, change: Change) -> RewardTested:
@@ -85,7 +88,7 @@ def _train(context: Context, label: str, settings: Settings, seed: int) -> Train
         session = context.framework.launch(context.job, spec, context.run_path("reward", f"{label}-{seed}"))
         try:
             start = _start_of(context, session)
-            session.run_steps(context.job.guard.reward_steps)
+            steps = session.run_steps(context.job.guard.reward_steps)
             end = session.evaluate()
         finally:
             session.close()
@@ -93,7 +96,7 @@ def _train(context: Context, label: str, settings: Settings, seed: int) -> Train
         context.progress.say(f"reward: {label}, seed {seed} died: {error}")
         return TrialError(str(error))
     context.progress.say(f"reward: {label}, seed {seed}: {start.accuracy:.3f} to {end.accuracy:.3f}")
-    return TrainedRun(start=start, end=end)
+    return TrainedRun(start=start, end=end, k3=tuple(s.mismatch.k3 for s in steps if s.mismatch is not None))
 
 
 def _start_of(context: Context, session: Session) -> EvalResult:
@@ -129,6 +132,11 @@ def _tested(
                 candidate_S=candidate_S,
                 margin=context.job.limits.reward_margin,
             ),
+            check_gap_growth(
+                candidate_k3_SK=[_k3(run) for run in candidate],
+                baseline_k3_SK=[_k3(run) for run in baseline],
+                max_mismatch_k3=context.job.limits.max_mismatch_k3,
+            ),
             check_truncation(baseline_truncated_S=baseline_cut_S, candidate_truncated_S=candidate_cut_S),
             check_length(
                 baseline_len_S=[_length(run) for run in baseline], candidate_len_S=[_length(run) for run in candidate]
@@ -149,6 +157,10 @@ def _start(run: TrainedRun | TrialError) -> float:
 
 def _end(run: TrainedRun | TrialError) -> float:
     return run.end.accuracy if isinstance(run, TrainedRun) else NAN
+
+
+def _k3(run: TrainedRun | TrialError) -> tuple[float, ...]:
+    return run.k3 if isinstance(run, TrainedRun) else ()
 
 
 def _truncated(run: TrainedRun | TrialError) -> float:

@@ -13,8 +13,9 @@ from steptune.core.change import Change
 from steptune.trial.blocks import WARMUP_STEPS, BlockPlan
 from steptune.tune.blame import Moves, moves_of
 from steptune.tune.context import Context
+from steptune.tune.gather import TRIAL_PLAN, plan_for
 from steptune.tune.search_state import SearchState
-from steptune.tune.try_change import TRIAL_PLAN, trial_spec
+from steptune.tune.try_change import trial_spec
 
 UNKNOWN_START_UP_STEPS = 5.0
 """Start-up in baseline steps before any was measured (a resumed session): the embedded engine's is two or three."""
@@ -57,4 +58,5 @@ def trial_cost(context: Context, found: SearchState) -> TrialCost:
         incumbent_moves=moves_of(found.incumbent.trial.change) if found.incumbent else frozenset(),
         incumbent_ratio=found.incumbent_ratio,
         hot=context.runs.hot if context.runs.can_turn else frozenset(),
+        plan=TRIAL_PLAN if context.baseline.noise is None else plan_for(TRIAL_PLAN, context.baseline.noise),
     )

@@ -32,15 +32,12 @@ from steptune.stats.noise import worth_frac
 from steptune.stats.sequential import sequential_ratio_interval
 from steptune.trial.blocks import BlockPlan, Pair, warm_up
 from steptune.trial.clear_lead import ClearLead
-from steptune.trial.run import Evidence, finished_trial, pair_times, pairs_of, run_trial
+from steptune.trial.run import Evidence, finished_trial, pair_times, run_trial
 from steptune.tune.baseline import NOTHING
 from steptune.tune.context import Context
+from steptune.tune.gather import TRIAL_PLAN, Judged, gather, plan_for
 from steptune.tune.parity import update_parity
 from steptune.tune.search_state import SearchState
-
-TRIAL_PLAN = BlockPlan(max_pairs=TRIAL_LOOKS.first, kept_steps=3)
-"""Pairs of blocks of one launch; where they leave it open, as many again: on fresh launches of both arms,
-or on the same ones where the framework keeps runs (the confirmation launches afresh)."""
 
 MIN_PAIRS_TO_STOP = 2
 """Pairs before a trial may be stopped early: one pair has no interval."""
@@ -50,19 +47,13 @@ def try_change(context: Context, *, number: int, change: Change, found: SearchSt
     """Run trial ``number`` and record its result."""
     incumbent = found.incumbent.trial.change if found.incumbent else NOTHING
     context.record(TrialStarted(number=number, change=change, incumbent_signature=incumbent.signature))
-    trial = attempt(context, number, change, incumbent)
-    verdicts, outcome, reasons = judge(context, trial)
-    if outcome is Outcome.EXTEND and trial.ratio is not None and trial.ratio.value < 1:
-        context.progress.say(f"trial {number}: not settled by {TRIAL_PLAN.max_pairs} pairs, as many again")
-        earlier = pairs_of(trial, TRIAL_PLAN.kept_steps)
-        again = attempt(context, number, change, incumbent, earlier)
-        trial = again.model_copy(
-            update={
-                "cost_wall_s": trial.cost_wall_s + again.cost_wall_s,
-                "cost_device_s": trial.cost_device_s + again.cost_device_s,
-            }
-        )
-        verdicts, outcome, reasons = judge(context, trial)
+    plan = plan_for(TRIAL_PLAN, context.baseline.noise or _no_noise())
+    trial, (verdicts, outcome, reasons) = gather(
+        lambda earlier: attempt(context, number, change, incumbent, plan, earlier),
+        lambda trial: judge(context, trial),
+        context.progress.say,
+        plan,
+    )
     ratio = ratio_to_baseline(trial, found)
     context.record(
         TrialEnded(trial=trial, verdicts=verdicts, outcome=outcome, reasons=reasons, ratio_to_baseline=ratio)
@@ -72,10 +63,12 @@ def try_change(context: Context, *, number: int, change: Change, found: SearchSt
     _tell(context, number, forecast, ratio, outcome, reasons)
 
 
-def attempt(context: Context, number: int, change: Change, incumbent: Change, earlier: tuple[Pair, ...] = ()) -> Trial:
+def attempt(
+    context: Context, number: int, change: Change, incumbent: Change, plan: BlockPlan, earlier: tuple[Pair, ...] = ()
+) -> Trial:
     """Run the trial; a budget that ends while its incumbent warms up stops it as one that ends later does."""
     try:
-        return run_against(context, number, change, incumbent, TRIAL_PLAN, earlier)
+        return run_against(context, number, change, incumbent, plan, earlier)
     except BudgetSpentError as error:
         return finished_trial(
             earlier,
@@ -90,7 +83,7 @@ def attempt(context: Context, number: int, change: Change, incumbent: Change, ea
         )
 
 
-def judge(context: Context, trial: Trial) -> tuple[tuple[Verdict, ...], Outcome, tuple[str, ...]]:
+def judge(context: Context, trial: Trial) -> Judged:
     """Guard and judge a trial. Updates are replayed for a winner alone, which has to prove itself."""
     noise = context.baseline.noise or _no_noise()
     verdicts = guard_trial(context, trial)
