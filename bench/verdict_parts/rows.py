@@ -27,6 +27,9 @@ EXAMPLE_K3_SPREAD = 0.4
 NOISE = 0.05
 """Step to step inside a launch, as the tuner's noise floor states it."""
 
+CALM_NOISE = 0.02
+"""A calm machine, on which only the launches differ: what one launch of a confirmation cannot see."""
+
 LAUNCH_SD, PUBLIC_LAUNCH_SD = 0.01, 0.033
 """Launch to launch: about this machine's, and that of published reruns (`compare/ratio.py`)."""
 
@@ -53,9 +56,9 @@ def trace(key: str) -> list[list[float]]:
     return read_trace(key)
 
 
-def adopts_nothing_new(key: str, launch_sd: float) -> Hit:
+def adopts_nothing_new(key: str, launch_sd: float, cv: float = NOISE) -> Hit:
     """Return a session whose candidates change nothing: adopting any is false."""
-    noise = Noise(cv=NOISE, launch_sd=launch_sd, drift=DRIFT)
+    noise = Noise(cv=cv, launch_sd=launch_sd, drift=DRIFT)
     return lambda seed: _left_tool(session(trace(key), noise, [1.0] * NUM_CANDIDATES, seed).decision.outcome)
 
 
@@ -109,6 +112,11 @@ ROWS = (
         name="the same, launches 3.3 % apart",
         about="speed",
         hit=adopts_nothing_new("quiet", PUBLIC_LAUNCH_SD),
+    ),
+    Row(
+        name="the same, 2 % noise of a step, launches 3.3 % apart",
+        about="speed",
+        hit=adopts_nothing_new("quiet", PUBLIC_LAUNCH_SD, CALM_NOISE),
     ),
     Row(name="such a session follows a false lead", about="speed", hit=leads_to_nothing),
     Row(
