@@ -2,8 +2,8 @@
 
 `python bench/verdicts.py [--quick]` prints the table and writes `bench/results/verdicts.json` (about ten minutes of one
 core; `--quick` runs 40 sessions a row and writes nothing). `--chunk 3/20 --into FOLDER` runs a twentieth and leaves its
-counts there, `--merge FOLDER` adds them up. A session's number is its seed, so that pieces and whole give the same counts
-in the rows with a target; rows without one take the first tenth of each piece.
+counts there, `--merge FOLDER` adds them up. A session's number is its seed, so pieces and whole give the same counts in
+the rows with a target; rows without one take the first tenth of each piece.
 
 A session has an A/A repeat, up to eight candidates in trials with their looks, and a confirmation over fresh launches
 (`verdict_parts/speed.py`). Its machine replays recorded noise in blocks (`bench/step_trace.py`) under a drift of up to
