@@ -18,6 +18,7 @@ FLAGS = {
         *("--async", "--device", "--fewest", "--given", "--help", "--json", "--model", "--num-devices", "--on"),
         *("--runs", "--set", "--split", "--sweep", "targets"),
     ],
+    "watch": ["--every", "--help", "--json", "--once", "--stall", "targets"],
     "report": ["--help", "--json", "--trace", "--verify", "run"],
     "score": ["--help", "--json", "--plot", "--public", "runs"],
     "train": [

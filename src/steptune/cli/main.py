@@ -2,7 +2,8 @@
 
 Data goes to stdout, talk to stderr. Exit codes: 0 fine, 1 a problem that is named (an input that cannot be read, a disk
 that is full), 2 a wrong call (files of different jobs are one), 3 a check that failed: `report --verify` found a
-mismatch, `diagnose` or `lint` a fault, `compare` that B is slower.
+mismatch, `diagnose` or `lint` a fault, `compare` that B is slower, `watch` that a
+decision no longer holds.
 """
 
 import argparse
@@ -120,6 +121,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_lint(commands.add_parser("lint", help="check a configuration before anything is launched"))
     _add_tune(commands.add_parser("tune", help="profile, forecast, try, guard, decide, report"))
     _add_forecast(commands.add_parser("forecast", help="what would a change do to the step?"))
+    _add_watch(commands.add_parser("watch", help="a running job: does the decision it runs under still hold?"))
     _add_report(commands.add_parser("report", help="write or check the report of a run folder"))
     _add_score(commands.add_parser("score", help="how good are forecasts? our own, and any model on public runs"))
     _add_train(commands.add_parser("train", help="SFT, then RL, without tuning"))
@@ -234,6 +236,26 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trace", action="store_true", help="write each run's spans as a trace for ui.perfetto.dev")
     codes = "0 fine, 1 no run folder, or the output cannot be written, 2 a wrong call, 3 `--verify` found a mismatch"
     parser.epilog = f"exit codes: {codes}"
+
+
+def _add_watch(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "targets",
+        nargs="+",
+        metavar="LOG|RUN",
+        help="the running job's log or metrics, or the folder of a `steptune train`; and the run folder of the "
+        "session whose decision it runs under, without which health and stalls alone are watched",
+    )
+    parser.add_argument("--once", action="store_true", help="look once and leave, instead of following the log")
+    parser.add_argument(
+        "--stall", type=float, metavar="SECONDS", help="silence that counts as hung (default: 5 steps, at least 300 s)"
+    )
+    parser.add_argument(
+        "--every", type=float, default=30.0, metavar="SECONDS", help="time between two looks (default: 30)"
+    )
+    parser.add_argument("--json", action="store_true", help="print the last look as JSON")
+    codes = "0 `--once` found nothing, 1 nothing was recognised or a file cannot be read, 2 a wrong call"
+    parser.epilog = f"exit codes: {codes}, 3 the decision no longer holds, or the job is sick or hangs"
 
 
 def _add_score(parser: argparse.ArgumentParser) -> None:

@@ -104,7 +104,19 @@ class TrainingRun:
 
 
 def _kept(step: Observation) -> TrainedStep:
-    return TrainedStep(step=step.step, step_time_s=step.step_time_s, reward_mean=step.reward_mean, entropy=step.entropy)
+    return TrainedStep(
+        step=step.step,
+        step_time_s=step.step_time_s,
+        reward_mean=step.reward_mean,
+        entropy=step.entropy,
+        mismatch_k3=step.mismatch.k3 if step.mismatch else None,
+        ess_frac=step.mismatch.ess_frac if step.mismatch else None,
+        lag_max=step.lag_max,
+        truncated_frac=step.truncated_frac,
+        memory_peak_bytes=step.memory_peak_bytes,
+        completion_len_max=step.completion_len_max,
+        completion_len_mean=step.completion_tokens / step.num_rollouts if step.num_rollouts else None,
+    )
 
 
 def _line(steps: list[Observation]) -> str:

@@ -11,6 +11,14 @@ class TrainedStep(Record):
     step_time_s: float
     reward_mean: float | None
     entropy: float | None
+    mismatch_k3: float | None = None
+    """Rollout against trainer at the same weights, nat; this and what follows is for `steptune watch`."""
+    ess_frac: float | None = None
+    lag_max: float | None = None
+    truncated_frac: float | None = None
+    memory_peak_bytes: float | None = None
+    completion_len_max: float | None = None
+    completion_len_mean: float | None = None
 
 
 class SavedModel(Record):

@@ -1,0 +1,1 @@
+"""Holds a running job's log against the decision it runs under."""

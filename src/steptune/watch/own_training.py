@@ -1,0 +1,40 @@
+"""A run of `steptune train` as a `Paste`, so that one judgement holds for our own engine and for every pasted log."""
+
+from collections.abc import Callable, Mapping
+
+from steptune.core.paste import Paste, Series, SeriesPoint
+from steptune.core.training import TrainedStep, Training
+
+GIB = 1024**3
+
+TOLD: Mapping[str, Callable[[TrainedStep], float | None]] = {
+    "step_time": lambda step: step.step_time_s,
+    "reward": lambda step: step.reward_mean,
+    "entropy": lambda step: step.entropy,
+    "mismatch_k3": lambda step: step.mismatch_k3,
+    "ess_frac": lambda step: step.ess_frac,
+    "lag_max": lambda step: step.lag_max,
+    "clipped_frac": lambda step: step.truncated_frac,
+    "memory_reserved_gib": lambda step: None if step.memory_peak_bytes is None else step.memory_peak_bytes / GIB,
+    "completion_max": lambda step: step.completion_len_max,
+    "completion_mean": lambda step: step.completion_len_mean,
+}
+"""Canonical series name -> where a trained step holds it."""
+
+
+def training_paste(training: Training, path: str) -> Paste:
+    """Return ``training`` as series; the record is one line, so every origin is its first."""
+    series = (_series(name, read, training, path) for name, read in TOLD.items())
+    return Paste(
+        paths=(path,),
+        framework="steptune",
+        series=tuple(one for one in series if one.points),
+        num_steps_seen=len(training.steps),
+        num_lines=1,
+    )
+
+
+def _series(name: str, read: Callable[[TrainedStep], float | None], training: Training, path: str) -> Series:
+    told = ((step.step, read(step)) for step in training.steps)
+    points = tuple(SeriesPoint(step=step, value=value, line=1) for step, value in told if value is not None)
+    return Series(name=name, key=name, points=points, path=path)
