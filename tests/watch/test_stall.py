@@ -13,7 +13,9 @@ SLOW = paste(series("step_time", [50, 200, 60]), num_lines=30)
 NO_PHASE = ("unknown", "")
 
 
-def silent(log: Paste, silent_s: float, *, phase: tuple[str, str] = NO_PHASE, last: tuple[str, ...] = ()) -> Alarm | None:
+def silent(
+    log: Paste, silent_s: float, *, phase: tuple[str, str] = NO_PHASE, last: tuple[str, ...] = ()
+) -> Alarm | None:
     return stall(log, silent_s=silent_s, allowed_s=allowed_silence_s(log), named_phase=phase, last=last)
 
 
