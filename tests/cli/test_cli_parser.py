@@ -19,7 +19,7 @@ FLAGS = {
         *("--runs", "--set", "--split", "--sweep", "targets"),
     ],
     "watch": ["--every", "--help", "--json", "--once", "--stall", "targets"],
-    "report": ["--help", "--json", "--trace", "--verify", "run"],
+    "report": ["--help", "--json", "--pack", "--replicate", "--runs", "--trace", "--verify", "run"],
     "score": ["--help", "--json", "--plot", "--public", "runs"],
     "train": [
         *(

@@ -228,13 +228,25 @@ def _add_questions(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_report(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="run folder")
+    parser.add_argument("run", metavar="RUN|PACK", help="run folder; with `--replicate` a pack")
     parser.add_argument(
         "--verify", action="store_true", help="check the hash chain and recompute forecasts and decisions"
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.add_argument("--trace", action="store_true", help="write each run's spans as a trace for ui.perfetto.dev")
-    codes = "0 fine, 1 no run folder, or the output cannot be written, 2 a wrong call, 3 `--verify` found a mismatch"
+    parser.add_argument(
+        "--pack",
+        metavar="FILE",
+        action=_Once,
+        help="write the session into one file for others: job, machine, seeds, every event; secrets taken out",
+    )
+    parser.add_argument(
+        "--replicate", action="store_true", help="run a pack's baseline and winner here and print both results"
+    )
+    parser.add_argument(
+        "--runs", default="runs", metavar="DIR", help="where the replication's folder is made (default: runs)"
+    )
+    codes = "0 fine, 1 no run folder, a pack that was changed, or the output cannot be written, 2 a wrong call"
     parser.epilog = f"exit codes: {codes}"
 
 

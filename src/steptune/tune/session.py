@@ -66,7 +66,7 @@ def start_session(
     """
     specs = framework.knobs(job)
     check_knobs(job, specs)
-    _check_devices(job)
+    check_devices(job)
     _check_baselines(job, framework)
     folder = RunFolder.create(options.root, job, clock)
     with session_lock(folder.path), machine_lock(wait_notice(say_waiting)):
@@ -229,7 +229,7 @@ def _ended(context: Context, why: str) -> SessionEnded:
     )
 
 
-def _check_devices(job: JobSpec) -> None:
+def check_devices(job: JobSpec) -> None:
     """Refuse cores that this machine does not have.
 
     Raises:

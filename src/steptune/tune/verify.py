@@ -26,6 +26,11 @@ def verify(folder: RunFolder, specs: Sequence[KnobSpec]) -> list[str]:
         fold(events)
     except StoreError as error:
         return [str(error)]
+    return verify_events(events, specs)
+
+
+def verify_events(events: Sequence[Event], specs: Sequence[KnobSpec]) -> list[str]:
+    """Return every forecast, outcome and decision of a whole journal that cannot be computed again from it."""
     problems = _other_code(events)
     effects = {spec.name: spec.effect for spec in specs}
     for index, event in enumerate(events):
