@@ -2,7 +2,8 @@
 
 `python bench/prospective.py [--minutes 45] [--job PATTERN ...] [--folder FOLDER]` runs the committed list of jobs, or
 goes on with it, prints the table and, when every job is done, writes `bench/results/prospective.json`.
-`--quick` is a smoke run (two candidates a job, dirty trees allowed, nothing written); `--score` only reads a folder;
+`--quick` is a smoke run (two candidates a job, dirty trees allowed, nothing written); `--score` only reads a folder,
+finished or not, and with `--write` saves what it finds;
 `--freeze` writes the list that the seed draws; `--list` prints the committed one.
 """
 
@@ -68,6 +69,9 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, default=Path("runs/prospective"), help="journal, profiles and runs")
     parser.add_argument("--quick", action="store_true", help="smoke run, nothing written")
     parser.add_argument("--score", action="store_true", help="only score what the folder holds")
+    parser.add_argument(
+        "--write", action="store_true", help="with --score: save the score of an unfinished campaign too"
+    )
     parser.add_argument("--freeze", action="store_true", help="write the list of jobs that the seed draws")
     parser.add_argument("--list", action="store_true", help="print the committed list")
     return parser.parse_args(arguments)
@@ -95,7 +99,7 @@ def _run(options: argparse.Namespace) -> int:
         raise StoreError("; ".join(problems))
     score = score_campaign(events, jobs)
     print(campaign_text(score))
-    if is_done and not options.quick and not options.score:
+    if options.write if options.score else is_done and not options.quick:
         replace(RESULT, Result(began=_began_of(events), score=score).model_dump_json(indent=1) + "\n")
     return 0
 

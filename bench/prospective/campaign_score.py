@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from prospective.backend import PairTimes, Told
 from prospective.campaign_journal import Body, ForecastMade, SameDone, TrialBegan, TrialDone
 from prospective.job import Job
+from prospective.left_out import LeftOutLine, left_out_lines
 from steptune.core.estimate import Estimate, Source
 from steptune.core.records import Record
 from steptune.score.forecasts import Fate, ForecastScore
@@ -73,6 +74,8 @@ class CampaignScore(Record):
     by_engine: dict[str, tuple[ProspectiveLine, ...]]
     disturbed: tuple[ProspectiveLine, ...]
     """Jobs with a disturbance alone."""
+    left_out: tuple[LeftOutLine, ...]
+    """Two constants an engine, fitted in retrospect with each job left out."""
     against: tuple[Against, ...]
     max_free_parameters: int
 
@@ -88,6 +91,10 @@ def score_campaign(events: Sequence[Body], jobs: Sequence[Job]) -> CampaignScore
     made = [event.told for event in events if isinstance(event, ForecastMade) and event.told is not None]
     far_frac = sum(abs(math.log(ratio)) > FAR for ratio in ratios) / len(ratios) if ratios else 0.0
     engine_of = {job.name: job.engine for job in jobs}
+    by_engine = {
+        engine: {name: one for name, one in judged.items() if engine_of[name] == engine}
+        for engine in sorted({engine_of[name] for name in judged})
+    }
     has_disturbance = {job.name: job.disturbance is not None for job in jobs}
     return CampaignScore(
         num_jobs=len(judged),
@@ -97,10 +104,8 @@ def score_campaign(events: Sequence[Body], jobs: Sequence[Job]) -> CampaignScore
         aa_median_frac=aa_median,
         aa_p90_frac=aa_p90,
         lines=lines,
-        by_engine={
-            engine: lines_of({name: one for name, one in judged.items() if engine_of[name] == engine}, ENGINE_SORTS)
-            for engine in sorted({engine_of[name] for name in judged})
-        },
+        by_engine={engine: lines_of(one, ENGINE_SORTS) for engine, one in by_engine.items()},
+        left_out=left_out_lines(by_engine),
         disturbed=lines_of({name: one for name, one in judged.items() if has_disturbance[name]}, ENGINE_SORTS),
         against=_against(lines, aa_median, num_jobs=len(judged), num_trials=len(done), far_frac=far_frac),
         max_free_parameters=max((told.num_free_parameters for told in made), default=0),

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from prospective.campaign_score import CampaignScore
+from prospective.left_out import LeftOutLine
 from steptune.score.prospective import ProspectiveLine
 
 HEAD = ("forecasts", "arm", "median", "90th pct", "in 80 %", "half width", "scored", "unfinished")
@@ -31,6 +32,9 @@ def campaign_text(score: CampaignScore) -> str:
             "",
             "jobs with a disturbance alone",
             *_line_rows(score.disturbed),
+            "",
+            "in retrospect: lean and width of the other jobs of the same engine",
+            *_left_out_rows(score.left_out),
         ]
     )
 
@@ -48,6 +52,25 @@ def _line_rows(lines: Sequence[ProspectiveLine]) -> list[str]:
                 _percent(line.half_width_frac),
                 str(line.num_scored),
                 str(line.num_unfinished),
+            )
+            for line in lines
+        ],
+    )
+
+
+def _left_out_rows(lines: Sequence[LeftOutLine]) -> list[str]:
+    return _table(
+        ("forecasts", "jobs", "scored", "median", "in 80 %", "half width", "measured / forecast", "widening"),
+        [
+            (
+                line.what,
+                str(line.num_jobs),
+                str(line.num_scored),
+                _percent(line.median_frac),
+                _percent(line.inside_frac),
+                _percent(line.half_width_frac),
+                f"{line.lean:.3f}",
+                f"{line.widening:.2f}",
             )
             for line in lines
         ],
