@@ -75,7 +75,7 @@ def test_an_open_one_that_looks_slower_is_left_at_that() -> None:
 
 @pytest.mark.parametrize(
     ("half_width", "steps"),
-    [(0.02, 3), (0.0318, 3), (0.0445, 6), (0.2, 8)],  # 0.0445 = 2.201 * 7 % / sqrt(12): (7 / 3)^2 = 5.4
+    [(0.02, 3), (0.0318, 4), (0.0445, 7), (0.2, 8)],  # 0.0445 = 2.201 * 7 % / sqrt(12): (7 / 2.75)^2 = 6.5
 )
 def test_blocks_grow_with_the_noise_of_the_repeat(half_width: float, steps: int) -> None:
     ratio = Estimate(
