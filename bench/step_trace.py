@@ -1,10 +1,11 @@
 """Records how the embedded engine's steps really spread: the raw material of `bench/verdicts.py`.
 
-`python bench/step_trace.py [--quick]` writes `bench/traces/embedded_steps.json` in about three minutes (`--quick`
-runs ten steps and writes nothing). Every launch is a process of its own and runs the same work step after step, at
-forced lengths, so what is left is noise: of the clock, the machine, its other users and the launch. The rollout is in
-int8, so that the same-weights gap of a step is a real one as well. Absolute times do not matter and the machine need
-not be quiet: `verdicts` rescales the spread and keeps its shape and its memory from step to step.
+`python bench/step_trace.py [--quick]` writes the part `busy` of `bench/traces/embedded_steps.json` in some minutes
+(`--quick` runs ten steps and writes nothing); `quiet` is the A/A steps of real sessions, taken from their journals.
+Every launch is a process of its own and runs the same work step after step, at forced lengths, so what is left is
+noise: of the clock, the machine, its other users and the launch. The rollout is in int8, so that the same-weights gap
+of a step is a real one as well. Absolute times do not matter and the machine need not be quiet: `verdicts` rescales
+the spread and keeps its shape and its memory from step to step.
 """
 
 import argparse
@@ -95,7 +96,8 @@ def main() -> None:
         print(json.dumps(recorded))
         return
     path = HERE / "traces" / "embedded_steps.json"
-    path.write_text(json.dumps(recorded, indent=1) + "\n", encoding="utf-8")
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**kept, "busy": recorded}, indent=1) + "\n", encoding="utf-8")
     print(path.name)
 
 
