@@ -9,12 +9,14 @@ Orders come as JSON lines on stdin, answers go as JSON lines to the stdout this 
     {"order": "save", "folder": "..."}                   ->  {"answer": "save", "refused": null or why not}
     end of input                                         ->  the process leaves
 
-An error is answered with {"answer": "error", ...} and ends the process.
+An error is answered with {"answer": "error", ...} and ends the process. `STACK_SIGNAL` prints the stack to stderr.
 """
 
+import faulthandler
 import json
 import os
 import sys
+import traceback
 from pathlib import Path
 from typing import IO, Literal
 
@@ -24,7 +26,9 @@ from steptune.core.job import JobSpec, PositiveInt
 from steptune.core.profile import SampledLengths
 from steptune.core.records import Record
 from steptune.engine.knobs import EngineKnobs
+from steptune.engine.out_of_memory import is_out_of_memory, told
 from steptune.engine.process import die_with_parent
+from steptune.engine.where import STACK_SIGNAL
 
 
 class RunFile(Record):
@@ -73,13 +77,15 @@ def main() -> int:
     """Serve orders until stdin closes."""
     run = RunFile.model_validate_json(Path(sys.argv[1]).read_text(encoding="utf-8"))
     die_with_parent(run.parent_pid)
+    faulthandler.register(STACK_SIGNAL, all_threads=False)
     replies = _private_stdout()
     try:
         _serve(run, Path(sys.argv[2]), replies)
-    except MemoryError as error:
-        _say(replies, answer="error", kind="out_of_memory", text=str(error) or "out of memory")
-        return 3
     except Exception as error:  # noqa: BLE001  process edge: the cause is handed to whoever gave the order
+        if is_out_of_memory(error):
+            text = told(error, traceback.format_exc(), run.knobs)
+            _say(replies, answer="error", kind="out_of_memory", text=text)
+            return 3
         _say(replies, answer="error", kind=type(error).__name__, text=str(error))
         return 1
     return 0

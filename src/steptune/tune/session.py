@@ -104,6 +104,7 @@ def resume_session(
     folder = RunFolder.open(path)
     with session_lock(folder.path), machine_lock(wait_notice(say_waiting)):
         context = make_context(folder.job(), framework, folder, clock)
+        framework.clean_up(folder.path)  # first, so that nothing is left running even where there is nothing to resume
         state = context.state
         if state.started is None:
             raise StoreError(
@@ -125,7 +126,6 @@ def resume_session(
             )
         context.budget.spent_before_s = worked_s(context.journal.entries)
         context.budget.num_trials = len(state.ended)
-        framework.clean_up(folder.path)
         context.record(SessionResumed(code_hash=code_hash(), abandoned_trials=state.running_numbers))
         _run(context, options)
     return folder.path

@@ -155,3 +155,12 @@ def is_alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_a_run_that_hangs_says_in_which_phase(session: EngineSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    session.run_steps(1)
+    monkeypatch.setattr(session, "longest_step_s", 0.0)
+    session.min_stall_s = 0.05  # 10,000 steps take longer than the 500 s that 10,001 times 0.05 s allow
+    with pytest.raises(TrialError, match=r"no answer for 0 s, hung in `\w+` \(\w+\.\w+\)"):
+        session._ask({"order": "steps", "num_steps": 100_000, "rehearse_s": 0.0}, 0.3)
+    assert session.process.poll() is not None

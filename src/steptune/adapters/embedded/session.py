@@ -3,6 +3,7 @@
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, final
 
+from steptune.adapters.embedded.hang import where_it_hangs
 from steptune.core.errors import TrialError
 from steptune.core.profile import SampledLengths
 from steptune.core.trial import EvalResult, Observation
@@ -30,6 +32,9 @@ nobody knows yet how long a step is."""
 
 EXIT_S = 5.0
 """Seconds a run gets to leave by itself before it is killed by id."""
+
+KILLED = ", killed from outside, most often by the kernel for want of memory (`dmesg` says so)"
+"""What an exit by SIGKILL means for a run that nobody here stopped."""
 
 SERVE = "steptune.engine.serve"
 """The module that is a run."""
@@ -127,8 +132,9 @@ class EngineSession:
         deadline = time.monotonic() + timeout_s
         while not select.select([self.process.stdout], [], [], 0.5)[0]:
             if time.monotonic() > deadline:
+                where = where_it_hangs(self.process, self.folder / "stderr.txt")
                 self.close()
-                raise TrialError(f"no answer for {timeout_s:.0f} s, the run was stopped; its log is {self._log()}")
+                raise TrialError(f"no answer for {timeout_s:.0f} s, {where}; the run was stopped; {self._log()}")
         line = self.process.stdout.readline()
         if not line:
             raise self._died()
@@ -142,10 +148,12 @@ class EngineSession:
 
     def _died(self) -> TrialError:
         self.close()
-        return TrialError(f"the run died with exit code {self.process.returncode}; its log is {self._log()}")
+        code = self.process.returncode
+        why = KILLED if code == -signal.SIGKILL else ""
+        return TrialError(f"the run died with exit code {code}{why}; {self._log()}")
 
     def _log(self) -> str:
-        return f"{self.folder.name}/stderr.txt"
+        return f"its log is {self.folder.name}/stderr.txt"
 
 
 def stall_s_of(num_parameters: float) -> float:
