@@ -9,9 +9,11 @@ import pytest
 from fake_sessions import Ran, SteppingClock, job_of, quiet, run_session
 
 from steptune.core.errors import StoreError
+from steptune.core.trial import TrialState
 from steptune.testing.fake_framework import FakeFramework
 from steptune.testing.fake_space import COMPACTION, PACKING
 from steptune.tune.session import TuneOptions, resume_session, start_session
+from steptune.tune.try_change import MAX_STARTS
 
 KNOBS = (PACKING, COMPACTION)
 
@@ -58,6 +60,30 @@ def test_a_run_folder_that_vanishes_ends_the_session_with_its_name(tmp_path: Pat
     assert "fake-" in str(caught.value)
     assert "hint:" in str(caught.value)
     assert not list(tmp_path.glob("fake-*/journal.jsonl")), "an emptied folder must not look like a session"
+
+
+def test_a_trial_that_takes_its_session_down_ten_times_has_failed(tmp_path: Path) -> None:
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_session(tmp_path, KNOBS, on_step=at_step(60, die))
+    (folder,) = tmp_path.glob("fake-*")
+    for _ in range(MAX_STARTS - 1):
+        with pytest.raises(KeyboardInterrupt):
+            _resume(folder, on_step=die)
+    ran = _resume(folder, on_step=lambda: None)
+    looping, *others = ran.trials
+    assert looping.trial.state is TrialState.FAILED
+    assert "started 10 times and never ended" in looping.trial.cause
+    assert others, "the search goes on without it"
+    assert ran.problems() == []
+
+
+def _resume(folder: Path, on_step: Callable[[], None]) -> Ran:
+    framework = FakeFramework(knob_table=KNOBS, on_step=on_step)
+    resume_session(folder, framework, TuneOptions(root=folder.parent), SteppingClock(), quiet)
+    return Ran(folder, framework)
 
 
 def test_leftovers_are_stopped_even_where_there_is_nothing_to_resume(tmp_path: Path) -> None:

@@ -42,6 +42,11 @@ from steptune.tune.search_state import SearchState
 MIN_PAIRS_TO_STOP = 2
 """Pairs before a trial may be stopped early: one pair has no interval."""
 
+MAX_STARTS = 10
+"""Times one trial may be started: who kills sessions by hand or by chance does not meet it (bench/chaos.py kills ten
+times), a supervisor that resumes for ever does. The budget is no bound: what a killed process spent after its last line
+is not known."""
+
 
 def try_change(context: Context, *, number: int, change: Change, found: SearchState, forecast: Forecast) -> None:
     """Run trial ``number`` and record its result."""
@@ -66,21 +71,35 @@ def try_change(context: Context, *, number: int, change: Change, found: SearchSt
 def attempt(
     context: Context, number: int, change: Change, incumbent: Change, plan: BlockPlan, earlier: tuple[Pair, ...] = ()
 ) -> Trial:
-    """Run the trial; a budget that ends while its incumbent warms up stops it as one that ends later does."""
-    try:
-        return run_against(context, number, change, incumbent, plan, earlier)
-    except BudgetSpentError as error:
-        return finished_trial(
-            earlier,
-            number=number,
-            change=change,
-            state=TrialState.STOPPED,
-            cause=str(error),
-            incumbent_signature=incumbent.signature,
-            wall_s=0.0,
-            num_cores=context.job.devices.num_cores,
-            load_avg=None,
-        )
+    """Run the trial; a budget that ends while its incumbent warms up stops it as one that ends later does.
+
+    One that took its session down `MAX_STARTS` times is not run again: it failed.
+    """
+    state, cause = TrialState.FAILED, crash_loop(context, number)
+    if not cause:
+        try:
+            return run_against(context, number, change, incumbent, plan, earlier)
+        except BudgetSpentError as error:
+            state, cause = TrialState.STOPPED, str(error)
+    return finished_trial(
+        earlier,
+        number=number,
+        change=change,
+        state=state,
+        cause=cause,
+        incumbent_signature=incumbent.signature,
+        wall_s=0.0,
+        num_cores=context.job.devices.num_cores,
+        load_avg=None,
+    )
+
+
+def crash_loop(context: Context, number: int) -> str:
+    """Return why trial ``number`` must not be started once more; empty where it may."""
+    started = sum(isinstance(event, TrialStarted) and event.number == number for event in context.journal.events)
+    if started <= MAX_STARTS:
+        return ""
+    return f"it was started {MAX_STARTS} times and never ended: the session died each time, perhaps of it"
 
 
 def judge(context: Context, trial: Trial) -> Judged:

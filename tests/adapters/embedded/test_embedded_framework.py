@@ -157,10 +157,9 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def test_a_run_that_hangs_says_in_which_phase(session: EngineSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_hangs_is_asked_for_its_stack_and_stopped(session: EngineSession) -> None:
     session.run_steps(1)
-    monkeypatch.setattr(session, "longest_step_s", 0.0)
-    session.min_stall_s = 0.05  # 10,000 steps take longer than the 500 s that 10,001 times 0.05 s allow
-    with pytest.raises(TrialError, match=r"no answer for 0 s, hung in `\w+` \(\w+\.\w+\)"):
-        session._ask({"order": "steps", "num_steps": 100_000, "rehearse_s": 0.0}, 0.3)
+    with pytest.raises(TrialError, match=r"no answer for 0 s, hung in .*; the run was stopped; its log is"):
+        session._ask({"order": "steps", "num_steps": 1_000_000, "rehearse_s": 0.0}, 0.3)
     assert session.process.poll() is not None
+    assert "in _serve" in (session.folder / "stderr.txt").read_text()  # the stack, printed by the run itself
