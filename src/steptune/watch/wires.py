@@ -37,7 +37,7 @@ TOLD_AS: Mapping[str, tuple[tuple[str, float], ...]] = {
     "completion_len_mean": (("completion_mean", 1),),
 }
 """Wire metric -> canonical series that tell it and the factor to its unit, best first. A mean age above the bound
-proves that the largest is; one below proves nothing, which `_held_by_mean` says."""
+proves that the largest is; one below proves nothing (`PROVES_ONLY_TRIPS`)."""
 
 PROVES_ONLY_TRIPS = frozenset({"staleness_mean"})
 """Series that can trip their wire but not clear it."""
