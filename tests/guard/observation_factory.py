@@ -13,13 +13,14 @@ def gap(
     k1: float = 0.0,
     mult_prob_error: float = 1.002,
     ess_frac: float = 0.99,
+    max_abs: float = 0.03,
     num_tokens: int = 4000,
 ) -> GapStats:
     return GapStats(
         k1=k1,
         k3=k3,
         mean_abs=0.002,
-        max_abs=0.03,
+        max_abs=max_abs,
         mult_prob_error=mult_prob_error,
         ess_frac=ess_frac,
         num_tokens=num_tokens,

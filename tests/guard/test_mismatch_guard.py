@@ -78,13 +78,48 @@ def test_bit_identical_arms_with_a_gap_of_zero_pass() -> None:
     assert judged(steps(), identical).judgement is Judgement.PASS
 
 
-def test_a_baseline_over_the_limit_is_said_so_and_never_passes() -> None:
+def test_a_baseline_over_the_limit_is_said_so_and_its_own_level_is_no_candidates_fault() -> None:
     over = steps_with_k3([5e-3] * 6)
-    also_over, below = judged(over, over), judged(steps(), over)
-    assert also_over.judgement is Judgement.FAIL
+    also_over, below, worse = judged(over, over), judged(steps(), over), judged(steps_with_k3([6e-3] * 6), over)
+    assert also_over.judgement is Judgement.INCONCLUSIVE
     assert below.judgement is Judgement.INCONCLUSIVE
-    assert "the baseline itself is over the limit" in also_over.because
-    assert "the baseline itself is over the limit" in below.because
+    assert worse.judgement is Judgement.FAIL
+    assert all("the baseline itself is over the limit" in v.because for v in (also_over, below, worse))
+
+
+def test_one_token_of_464_times_its_probability_fails_behind_a_flat_level() -> None:
+    # N19: ln 464 = 6.14 nat; the limit is ln 5 = 1.61
+    verdict = judged(steps_with("mismatch", [gap()] * 7 + [gap(max_abs=6.14)]))
+    assert verdict.judgement is Judgement.FAIL
+    assert "worst token off by 6.14 nat" in verdict.because
+    assert judged(steps(mismatch=gap(max_abs=1.6))).judgement is Judgement.PASS
+
+
+def test_a_baseline_with_wild_tokens_leaves_room_of_twice_its_worst_and_no_more() -> None:
+    wild = steps(mismatch=gap(max_abs=2.0))
+    assert judged(steps(mismatch=gap(max_abs=3.9)), wild).judgement is Judgement.PASS
+    assert judged(steps(mismatch=gap(max_abs=4.1)), wild).judgement is Judgement.FAIL
+
+
+def test_a_sample_size_that_the_baseline_has_lost_too_is_not_the_candidates_fault_and_no_pass() -> None:
+    lost = steps(mismatch=gap(ess_frac=0.2))
+    assert judged(lost, lost).judgement is Judgement.INCONCLUSIVE
+    assert judged(steps(mismatch=gap(ess_frac=0.1)), lost).judgement is Judgement.FAIL
+
+
+def test_router_agreement_is_held_against_the_baselines_own() -> None:
+    noisy = steps_with("router_agreement_frac", [0.93, 0.95, 0.94, 0.96])
+    assert judged(steps(4, router_agreement_frac=0.921), noisy).judgement is Judgement.PASS
+    drifted = judged(steps(4, router_agreement_frac=0.919), noisy)
+    assert drifted.judgement is Judgement.FAIL
+    assert "router agreement 0.919" in drifted.because
+
+
+@pytest.mark.parametrize("agreement", [None, math.nan, 1.2])
+def test_router_agreement_of_one_arm_alone_is_inconclusive(agreement: float | None) -> None:
+    known, broken = steps(router_agreement_frac=0.99), steps(router_agreement_frac=agreement)
+    assert judged(broken, known).judgement is Judgement.INCONCLUSIVE
+    assert judged(known, broken).judgement is Judgement.INCONCLUSIVE
 
 
 BROKEN = {
@@ -93,6 +128,7 @@ BROKEN = {
     "too few steps": [gap()] * 3,
     "no steps": [],
     "NaN k3": [gap()] * 5 + [gap(math.nan)],
+    "NaN worst token": [gap()] * 5 + [gap(max_abs=math.nan)],
     "infinite error": [gap()] * 5 + [gap(mult_prob_error=math.inf)],
     "negative k3": [gap()] * 5 + [gap(-0.01)],
     "error below one": [gap()] * 5 + [gap(mult_prob_error=0.6)],

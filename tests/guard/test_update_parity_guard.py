@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from steptune.core.verdict import Judgement, Verdict
-from steptune.guard.update_parity import check_update_parity
+from steptune.guard.update_parity import check_update_parity, probe_gap
 
 NORMS = (0.41, 0.38, 0.44)
 
@@ -13,6 +13,8 @@ def judged(**changed: Any) -> Verdict:
     replay = {
         "distance": 2e-4,
         "shuffled_band": [1.5e-4, 1.2e-4],
+        "probe_gap": 3e-5,
+        "probe_band": [2e-5, 3e-5],
         "candidate_grad_norms": NORMS,
         "baseline_grad_norms": NORMS,
     }
@@ -62,6 +64,27 @@ def test_a_bit_identical_replay_passes_even_where_shuffling_moves_nothing() -> N
     assert judged(distance=1e-9, shuffled_band=[0.0, 0.0]).judgement is Judgement.INCONCLUSIVE
 
 
+def test_a_probe_outside_its_band_fails_although_the_parameters_are_close() -> None:
+    # 15 x 3e-5 = 4.5e-4
+    assert judged(probe_gap=4.4e-4).judgement is Judgement.PASS
+    verdict = judged(probe_gap=4.6e-4)
+    assert verdict.judgement is Judgement.FAIL
+    assert "probe gap" in verdict.because
+
+
+def test_a_probe_gap_of_float32s_own_rounding_passes_whatever_the_band() -> None:
+    assert judged(probe_gap=9e-6, probe_band=[0.0, 1e-8]).judgement is Judgement.PASS
+    assert judged(probe_gap=1.1e-5, probe_band=[1e-8, 1e-8]).judgement is Judgement.FAIL
+
+
+def test_the_probe_gap_is_a_root_mean_square_and_unknown_where_probes_do_not_match() -> None:
+    # squares 0.09 and 0.16, their mean 0.125
+    assert probe_gap([-1.0, -2.0], [-1.3, -1.6]) == pytest.approx(0.125**0.5)
+    assert probe_gap([-1.0], [-1.0, -2.0]) is None
+    assert probe_gap([], []) is None
+    assert probe_gap([math.nan], [-1.0]) is None
+
+
 BROKEN: dict[str, dict[str, Any]] = {
     "no distance": {"distance": None},
     "NaN distance": {"distance": math.nan},
@@ -69,6 +92,9 @@ BROKEN: dict[str, dict[str, Any]] = {
     "one shuffle": {"shuffled_band": [1e-4]},
     "no band": {"shuffled_band": []},
     "NaN in the band": {"shuffled_band": [1e-4, math.nan]},
+    "no probe": {"probe_gap": None},
+    "NaN in the probe's band": {"probe_band": [1e-5, math.nan]},
+    "a shuffle without a probe": {"probe_band": [1e-5, None]},
     "no norms": {"candidate_grad_norms": [], "baseline_grad_norms": []},
     "NaN norm": {"candidate_grad_norms": [0.41, math.nan, 0.44]},
     "zero gradient": {"baseline_grad_norms": [0.0, 0.0, 0.0], "candidate_grad_norms": [0.0, 0.0, 0.0]},

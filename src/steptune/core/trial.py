@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 
+from steptune.core.arrival import Arrival
 from steptune.core.change import Change
 from steptune.core.estimate import Estimate
 from steptune.core.profile import GapStats, LagStats
@@ -122,6 +123,11 @@ class Observation(Record):
     zero_advantage_frac: float | None = None
     """Rows whose advantage is 0: they add nothing to the policy's gradient. At 1 only momentum, weight decay and a KL
     term moved the weights."""
+    arrivals: tuple[Arrival, ...] = ()
+    """What every replica held after the hand-over before this step's rollouts; empty where nobody looked."""
+    router_agreement_frac: float | None = None
+    """Experts of the rollout that the trainer's own router would have chosen too, 0..1; None where routes were not
+    recorded, or there are no experts."""
 
 
 class EvalResult(Record):

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from steptune.engine.int8 import Int8Product
 from steptune.engine.model import Transformer
+from steptune.engine.tensor_hash import tensor_hash
 
 READ_DIRECTLY = ("router", "shared_gate", "head")
 """Matrices whose weight is read as a tensor, not called as a layer."""
@@ -74,6 +75,8 @@ class PackedLinear(nn.Module):
         self.bias: nn.Parameter | None = plain.bias
         self._pack = pack
         self._product = pack(plain.weight.detach())
+        self.packed_hash = tensor_hash(plain.weight)
+        """Of the weight that was packed last: the packed copy itself has other bits."""
 
     def forward(self, x_nD: Tensor) -> Tensor:
         """Return the product [..., out]."""
@@ -99,7 +102,13 @@ class PackedLinear(nn.Module):
             elif given.shape != self.shape:
                 error_msgs.append(f"{prefix}weight has shape {tuple(given.shape)}, not {tuple(self.shape)}")
             else:
-                self._product = self._pack(given.to(self.dtype))
+                cast = given.to(self.dtype)
+                self._product, self.packed_hash = self._pack(cast), tensor_hash(cast)
+
+
+def packed_hashes(model: nn.Module) -> dict[str, int]:
+    """Return the hash of every weight that only exists packed, by its name in the trainer's model."""
+    return {f"{name}.weight": m.packed_hash for name, m in model.named_modules() if isinstance(m, PackedLinear)}
 
 
 @final

@@ -56,6 +56,7 @@ def observation(
         weight_version=version,
         queue=supply.queue,
         zero_advantage_frac=float((scored.advantage_B == 0).float().mean()),
+        arrivals=supply.arrivals,
     )
 
 

@@ -20,14 +20,16 @@ from typing import Protocol, final
 
 from torch import Tensor, nn
 
+from steptune.core.arrival import Arrival
 from steptune.core.errors import TrialError
 from steptune.core.phase import Role, SpanKind
+from steptune.engine.arrival import ArrivalCheck
 from steptune.engine.events import Recorder, Span, open_events
 from steptune.engine.pipes import send_plain
 from steptune.engine.process import own_peak_memory_bytes
 from steptune.engine.produce import Produced, Producer, rollout_engine
 from steptune.engine.types import RolloutBatch
-from steptune.engine.weights import WeightChannel, weight_channel
+from steptune.engine.weights import WeightChannel, Weights, weight_channel
 from steptune.engine.worker import WorkerProcess, WorkerSpec, say
 
 
@@ -54,6 +56,8 @@ class Delivery:
     probe_logprobs_BT: Tensor | None
     peak_memory_bytes: int | None
     """Of the worker, without the shared slots of the weights."""
+    arrival: Arrival | None
+    """What the hand-over brought; None in a delivery that was saved with a run and loaded again."""
 
 
 class Wire(Protocol):
@@ -131,7 +135,9 @@ class RolloutSide:
         file = open_events(spec.folder / "events.rollout.jsonl")
         self.recorder = Recorder(roles=(Role.ROLLOUT, Role.ENVIRONMENT), file=file)
         self.channel = channel
-        self.producer = Producer(spec.job, rollout_engine(spec.job, spec.knobs), spec.seed, spec.forced, self.recorder)
+        engine = rollout_engine(spec.job, spec.knobs)
+        self.producer = Producer(spec.job, engine, spec.seed, spec.forced, self.recorder)
+        self.check = ArrivalCheck(engine)
         self.last_s = time.perf_counter()
         """End of the last delivery, or of a pause."""
 
@@ -144,7 +150,7 @@ class RolloutSide:
         asked_s = time.perf_counter()
         for role in recorder.roles:
             recorder.add(role, "train", SpanKind.EXPOSED_WAIT, begun_s, asked_s)
-        probe_logprobs_BT = self._load(request)
+        arrival, probe_logprobs_BT = self._load(request)
         produced, spans = self.producer.produce(request.step), recorder.take()
         self.last_s = time.perf_counter()
         return Delivery(
@@ -153,19 +159,27 @@ class RolloutSide:
             wall_s=self.last_s - begun_s,
             probe_logprobs_BT=probe_logprobs_BT,
             peak_memory_bytes=own_peak_memory_bytes(),
+            arrival=arrival,
         )
 
-    def _load(self, request: Request) -> Tensor | None:
-        """Take over the weights that lie ready; return the probe's log-probs under them."""
+    def _load(self, request: Request) -> tuple[Arrival, Tensor | None]:
+        """Take over the weights that lie ready; return what arrived, and the probe's log-probs under it."""
         with self.recorder.span(Role.ROLLOUT, "weight_sync"):
             weights = self.channel.read()
             if weights.version != request.version:
                 raise TrialError(f"weights {weights.version} lie where weights {request.version} were ordered from")
-            self.producer.engine.load(weights.state, request.version)
+            arrival = self._take_over(weights)
             if request.probe is None:
-                return None
+                return arrival, None
             with self.recorder.span(Role.ROLLOUT, "weight_sync/probe"):
-                return score_probe(self.producer, request.probe)
+                return arrival, score_probe(self.producer, request.probe)
+
+    def _take_over(self, weights: Weights) -> Arrival:
+        with self.recorder.span(Role.ROLLOUT, "weight_sync/check"):
+            self.check.before(weights.state, weights.version)
+        self.producer.engine.load(weights.state, weights.version)
+        with self.recorder.span(Role.ROLLOUT, "weight_sync/check"):
+            return self.check.after(weights.state, weights.version)
 
 
 def score_probe(producer: Producer, probe: RolloutBatch) -> Tensor:

@@ -18,7 +18,7 @@ from steptune.core.errors import HealthError
 from steptune.core.model import ExpertFields, ModelSpec
 from steptune.engine.attention import CPU
 from steptune.engine.choose import Choose, Chosen, replayer, sampler
-from steptune.engine.decode_weights import Head, Packing, order_pays, pack_weights
+from steptune.engine.decode_weights import Head, Packing, order_pays, pack_weights, packed_hashes
 from steptune.engine.ends import is_end
 from steptune.engine.events import Recorder
 from steptune.engine.generation import Generation, Plan, Turns
@@ -41,6 +41,7 @@ from steptune.engine.sampling import noise_keys
 from steptune.engine.slots import Slots
 from steptune.engine.stream.plan import StreamPlan
 from steptune.engine.stream.stream import Stream
+from steptune.engine.tensor_hash import tensor_hash
 from steptune.engine.types import PromptBatch, RolloutBatch, RolloutTrace
 from steptune.engine.waiting import LengthHistory
 
@@ -81,7 +82,7 @@ class RolloutEngine:
         self.version = 0
         self._pad_id, self._eos_ids = pad_id, (eos_id, *other_eos_ids)
         self._is_shared = shared is not None
-        dtype = DTYPES[knobs.rollout_dtype]
+        self.dtype = dtype = DTYPES[knobs.rollout_dtype]
         self._model = shared if shared is not None else Transformer(spec, vocab_size).to(device, dtype)
         self._num_tokens, self._device = self._model.embed.num_embeddings, self._model.embed.weight.device
         packing = self._packing()
@@ -104,6 +105,15 @@ class RolloutEngine:
             self._head.refresh()
         self.prefixes.clear()
         self.version = version
+
+    def plain_tensors(self) -> dict[str, Tensor]:
+        """Return the tensors that lie in memory of this engine's own as they came, by name: none under `alias`."""
+        return {} if self._is_shared else dict(self._model.state_dict())
+
+    def tensor_hashes(self) -> dict[str, int]:
+        """Return the hash of every tensor held; of one that is packed, the hash of what was packed."""
+        plain = {name: tensor_hash(tensor) for name, tensor in self._model.state_dict().items()}
+        return {**plain, **packed_hashes(self._model)}
 
     def generate(
         self,

@@ -15,10 +15,12 @@ from steptune.guard import (
     mismatch,
     off_policy,
     reward,
+    reward_rate,
     same_work,
     steady,
     truncation,
     update_parity,
+    weights_arrived,
 )
 
 GUARDS: dict[str, Callable[..., Verdict]] = {
@@ -29,9 +31,11 @@ GUARDS: dict[str, Callable[..., Verdict]] = {
     steady.NAME: steady.check_steady,
     entropy_guard.NAME: entropy_guard.check_entropy,
     update_parity.NAME: update_parity.check_update_parity,
+    weights_arrived.NAME: weights_arrived.check_weights_arrived,
     truncation.NAME: truncation.check_truncation,
     length_shift.NAME: length_shift.check_length,
     gap_growth.NAME: gap_growth.check_gap_growth,
     reward.NAME: reward.check_reward,
+    reward_rate.NAME: reward_rate.check_reward_rate,
 }
 """Every guard by its name in verdicts."""

@@ -20,7 +20,7 @@ ROUNDING = 1e-6
 
 def gap_problem(gap: GapStats) -> str | None:
     """Return why ``gap`` cannot be used, or None."""
-    if finite_or_none((gap.k1, gap.k3, gap.mean_abs, gap.mult_prob_error, gap.ess_frac)) is None:
+    if finite_or_none((gap.k1, gap.k3, gap.mean_abs, gap.max_abs, gap.mult_prob_error, gap.ess_frac)) is None:
         return "is not finite"
     if gap.num_tokens < 1:
         return "covers no tokens"

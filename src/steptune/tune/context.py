@@ -38,6 +38,8 @@ class Context:
     """Launches of trials and of the A/A repeat; whoever makes the context stops them."""
     shuffled_band: tuple[float, ...] | None = None
     """Distances of the baseline's shuffled update replays, once they are made."""
+    probe_band: tuple[float | None, ...] = ()
+    """Differences of their probes' log-probs, in nats."""
     start: EvalResult | None = None
     """Held-out accuracy of the weights that every run starts from, once it is measured."""
     start_lock: Lock = field(default_factory=Lock)

@@ -13,7 +13,7 @@ from steptune.core.change import Change
 from steptune.core.framework import ParityInput
 from steptune.core.knob import Effect, KnobValue
 from steptune.core.verdict import Verdict
-from steptune.guard.update_parity import check_update_parity
+from steptune.guard.update_parity import check_update_parity, probe_gap
 from steptune.tune.context import Context
 
 SHUFFLES = (1, 2, 3)
@@ -28,8 +28,9 @@ def measure_band(context: Context) -> None:
     plain = ParityInput(settings=context.baseline_settings, batches_dir=str(context.batches_dir))
     shuffled = [plain.model_copy(update={"shuffle_seed": seed}) for seed in SHUFFLES]
     folder = context.run_path("parity", "baseline")
-    _, *moved = context.framework.replay_updates(context.job, [plain, *shuffled], folder)
+    first, *moved = context.framework.replay_updates(context.job, [plain, *shuffled], folder)
     context.shuffled_band = tuple(NAN if s.distance_to_first is None else s.distance_to_first for s in moved)
+    context.probe_band = tuple(probe_gap(s.probe_logprobs, first.probe_logprobs) for s in moved)
 
 
 def update_parity(context: Context, change: Change) -> tuple[Verdict, ...]:
@@ -47,6 +48,8 @@ def update_parity(context: Context, change: Change) -> tuple[Verdict, ...]:
         check_update_parity(
             distance=ours.distance_to_first,
             shuffled_band=context.shuffled_band,
+            probe_gap=probe_gap(ours.probe_logprobs, baseline.probe_logprobs),
+            probe_band=context.probe_band,
             candidate_grad_norms=ours.grad_norms,
             baseline_grad_norms=baseline.grad_norms,
         ),

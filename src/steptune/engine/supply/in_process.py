@@ -19,7 +19,14 @@ class InProcess(Stateless):
         """Make the coming step's rollouts."""
         with self.own.turn():
             produced = self.own.producer.produce(self.loop.step_index)
-        return Supply(produced=produced, spans=[], remote_wall_s=None, probe_gap=None, peak_memory_bytes=None)
+        return Supply(
+            produced=produced,
+            spans=[],
+            remote_wall_s=None,
+            probe_gap=None,
+            peak_memory_bytes=None,
+            arrivals=self.own.arrivals,
+        )
 
     def close(self) -> None:
         """No process to stop."""

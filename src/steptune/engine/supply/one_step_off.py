@@ -3,6 +3,7 @@
 See `engine.remote` for who waits for whom.
 """
 
+from dataclasses import replace
 from typing import final
 
 import torch
@@ -68,6 +69,7 @@ class OneStepOff:
             remote_wall_s=delivery.wall_s,
             probe_gap=gap,
             peak_memory_bytes=delivery.peak_memory_bytes,
+            arrivals=() if delivery.arrival is None else (delivery.arrival,),
         )
 
     def _order(self, step: int) -> None:
@@ -99,7 +101,8 @@ class OneStepOff:
     def state(self) -> SourceState:
         """The settled batch, and what its probe is compared with."""
         self.settle()
-        return {"settled": self.settled, "probe": self.probe, "asked": self.asked}
+        settled = None if self.settled is None else replace(self.settled, arrival=None)
+        return {"settled": settled, "probe": self.probe, "asked": self.asked}
 
     def load_state(self, state: SourceState) -> None:
         """Take over a settled batch: it is the coming step's, and nothing is ordered for it again."""

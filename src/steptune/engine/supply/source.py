@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from steptune.core.arrival import Arrival
 from steptune.core.profile import GapStats
 from steptune.core.trial import QueueStats
 from steptune.engine.events import Span
@@ -27,6 +28,8 @@ class Supply:
     """Of the other process, what it shares with the trainer not counted; None without one."""
     queue: QueueStats | None = None
     """Asynchronous runs and partial rollouts only."""
+    arrivals: tuple[Arrival, ...] = ()
+    """What the hand-over before these rollouts brought; empty where nobody looked."""
 
 
 class Source(Protocol):

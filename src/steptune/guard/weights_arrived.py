@@ -1,0 +1,97 @@
+"""Weights arrived: does every replica sample with the trainer's newest weights, all of them?
+
+Version numbers alone prove nothing: they count hand-overs, whatever was handed over. So the bits are compared, tensor
+by tensor, after the same cast. The surprise: a lost optimizer step cannot be seen in a bf16 replica, where a small
+learning rate changes few elements or none; it is looked for in the trainer's own format.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from steptune.core.arrival import Arrival
+from steptune.core.estimate import Estimate, Source
+from steptune.core.trial import Observation
+from steptune.core.verdict import Verdict
+from steptune.guard.gaps import MIN_STEPS
+from steptune.guard.judge import Finding, combined, held, unknown
+from steptune.stats.finite import finite_or_none
+
+NAME = "weights_arrived"
+"""Name in verdicts."""
+
+
+def check_weights_arrived(candidate: Sequence[Observation], *, num_replicas: int = 1) -> Verdict:
+    """Judge the hand-overs of the candidate's steps, in order.
+
+    A stream takes weights up when its bound on the age asks for it, so its steps (those with a `queue`) may lack one.
+    """
+    limit = "every replica at the trainer's version, every tensor bit for bit after the cast, and moved by every update"
+    missing = _missing(candidate, num_replicas)
+    if missing is not None:
+        return combined(NAME, [missing], limit=limit)
+    findings = [
+        _arrived([arrival for step in candidate for arrival in step.arrivals]),
+        *[_moved(before, step) for before, step in pairwise(candidate)],
+    ]
+    return combined(NAME, _without_repeats(findings), limit=limit, measured=_measured(candidate))
+
+
+def _missing(candidate: Sequence[Observation], num_replicas: int) -> Finding | None:
+    num_owed = sum(1 for step in candidate if not step.arrivals and step.queue is None)
+    if num_owed:
+        return unknown(f"{num_owed} of {len(candidate)} steps do not say what arrived")
+    told = [step for step in candidate if step.arrivals]
+    if len(told) < MIN_STEPS:
+        return unknown(f"need {MIN_STEPS} steps with a hand-over, got {len(told)}")
+    few = next((step for step in told if len({a.replica for a in step.arrivals}) < num_replicas), None)
+    if few is not None:
+        return unknown(f"step {few.step} tells of {len(few.arrivals)} replicas, there are {num_replicas}")
+    empty = any(a.num_tensors < 1 or a.num_wrong < 0 for step in told for a in step.arrivals)
+    return unknown("a hand-over counts no tensors") if empty else None
+
+
+def _arrived(arrivals: Sequence[Arrival]) -> Finding:
+    stale = [a for a in arrivals if a.version != a.trainer_version]
+    if stale:
+        worst = stale[0]
+        text = f"replica {worst.replica} holds version {worst.version}, the trainer {worst.trainer_version}"
+        return held(False, f"{text} ({len(stale)} of {len(arrivals)} hand-overs)")
+    wrong = [a for a in arrivals if a.num_wrong]
+    if wrong:
+        worst = max(wrong, key=lambda a: a.num_wrong)
+        text = f"replica {worst.replica}, version {worst.version}: {worst.num_wrong} of {worst.num_tensors} tensors are"
+        return held(False, f"{text} not the trainer's, first `{worst.first_wrong}`")
+    return held(True, f"{len(arrivals)} hand-overs arrived whole")
+
+
+def _moved(before: Observation, step: Observation) -> Finding:
+    """Judge the update of ``before`` by what ``step`` was handed; an update without a gradient need not move a weight.
+
+    Only steps that follow each other tell: between others there may have been a step that is not counted.
+    """
+    moved = [a.num_moved for a in step.arrivals if a.num_moved is not None]
+    has_gradient = before.grad_norm is not None and before.grad_norm > 0
+    if step.step != before.step + 1 or not moved or not has_gradient or max(moved) > 0:
+        return held(True, "every update moved the weights")
+    text = f"the update of step {before.step} (gradient norm {before.grad_norm:.2g}) moved no tensor of the trainer"
+    return held(False, f"{text}: a skipped optimizer step")
+
+
+def _without_repeats(findings: Sequence[Finding]) -> list[Finding]:
+    return list(dict.fromkeys(findings))
+
+
+def _measured(candidate: Sequence[Observation]) -> Estimate | None:
+    fractions = [a.changed_frac for step in candidate for a in step.arrivals if a.changed_frac is not None]
+    kept = finite_or_none(fractions)
+    if not kept:
+        return None
+    return Estimate(
+        value=sum(kept) / len(kept),
+        low=min(kept),
+        high=max(kept),
+        unit="fraction",
+        source=Source.MEASURED,
+        n=len(kept),
+        note="elements changed per hand-over; the interval is the range",
+    )
