@@ -51,6 +51,16 @@ def test_an_under_powered_reward_test_alone_makes_it_provisional_with_trip_wires
     assert any("reward is inconclusive" in reason for reason in decision.reasons)
 
 
+def test_reward_per_device_hour_is_not_owed_but_what_it_says_counts() -> None:
+    def with_rate(judgement: Judgement) -> Decision:
+        given = (*verdicts(owed(Effect.STALENESS)), *verdicts(("reward_rate",), reward_rate=judgement))
+        return decided(SPEEDUP, given, effect=Effect.STALENESS, tripwires=WIRES)
+
+    assert with_rate(Judgement.PASS).outcome is Outcome.ADOPT
+    assert with_rate(Judgement.INCONCLUSIVE).outcome is Outcome.PROVISIONAL
+    assert with_rate(Judgement.FAIL).outcome is Outcome.REJECT
+
+
 @pytest.mark.parametrize("guard", [g for g in OWED_AT_DECISION[Effect.STALENESS] if g != "reward"])
 def test_any_other_inconclusive_guard_keeps_the_change_in_the_tool(guard: str) -> None:
     given = verdicts(owed(Effect.STALENESS), reward=Judgement.INCONCLUSIVE, **{guard: Judgement.INCONCLUSIVE})

@@ -17,16 +17,24 @@ from steptune.engine.types import RolloutBatch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "engine" / "ranks"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "engine" / "ahead"))
+from inline_wire import inline_source
 from inline_worker import inline_one_step_off
 from loop_cases import small_job
 
-__all__ = ["lively_start", "reward_of_low_tokens", "run_steps", "seeded_loop", "small_job"]
+__all__ = ["lively_start", "reward_of_low_tokens", "run_steps", "seeded_loop", "small_job", "stale_job"]
 
 LIVELY = 6.0
 """Fresh weights times this: the fresh ones give every token the same probability, and every fault would hide."""
 
 LOW_TOKENS = 20
 """Tokens below this id are rewarded: nearly half of the vocabulary, so that every group is mixed from the start."""
+
+
+def stale_job() -> JobSpec:
+    """Return a job whose owner allows tokens two updates old."""
+    job = small_job(lr=1e-2)
+    return job.model_copy(update={"limits": job.limits.model_copy(update={"max_staleness": 2})})
 
 
 def reward_of_low_tokens(_producer: object, batch: RolloutBatch, _problems: Sequence[object]) -> Tensor:
@@ -49,11 +57,11 @@ def seeded_loop(
     capture_batches: int = 0,
     **knobs: object,
 ) -> Loop:
-    """Return a loop on one thread; close it. One-step-off runs its worker in the test's own process."""
+    """Return a loop on one thread; close it. A worker runs in the test's own process."""
     settings = EngineKnobs.model_validate({"rollout_threads": 1, "train_threads": 1, **knobs})
     torch.set_num_threads(1)
     spec = LoopSpec(job=job, knobs=settings, seed=seed, forced=forced, capture_batches=capture_batches, folder=folder)
-    source = inline_one_step_off if settings.schedule == "one_step_off" else None
+    source = {"one_step_off": inline_one_step_off, "async": inline_source}.get(settings.schedule)
     return Loop(spec, new_model(job), lively_start(job), source)
 
 

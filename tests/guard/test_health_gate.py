@@ -59,6 +59,15 @@ def test_a_collapse_late_in_the_steps_is_seen_although_the_mean_is_fine() -> Non
     assert "0.001 nat" in problem
 
 
+def test_rewards_that_vary_without_any_gradient_are_no_learning() -> None:
+    problem = health_problem(profile(), steps(grad_norm=0.0))
+    assert problem is not None
+    assert "no update has a gradient" in problem
+    assert "hint:" in problem
+    assert health_problem(profile(), steps_with("grad_norm", [0.0, 0.0, 0.1])) is None
+    assert health_problem(profile(), steps(grad_norm=None)) is None
+
+
 def test_unknown_truncation_and_entropy_are_not_sickness() -> None:
     assert health_problem(profile(truncated_frac=None, entropy=None), steps(entropy=None)) is None
 

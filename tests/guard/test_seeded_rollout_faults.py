@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from observation_factory import steps_with
-from seeded_cases import lively_start, reward_of_low_tokens, run_steps, seeded_loop, small_job
+from seeded_cases import lively_start, reward_of_low_tokens, run_steps, seeded_loop, small_job, stale_job
 from torch import Tensor
 
 from steptune.core.job import JobSpec
@@ -47,9 +47,19 @@ def mismatch(candidate: list[Observation], baseline: list[Observation]) -> Verdi
     return check_mismatch(candidate, baseline, max_mismatch_k3=small_job().limits.max_mismatch_k3)
 
 
-@pytest.mark.parametrize("how", [{}, {"handover": "alias"}, {"rollout_dtype": "bf16"}, {"schedule": "one_step_off"}])
+HEALTHY: dict[str, dict[str, object]] = {
+    "sync": {},
+    "alias": {"handover": "alias"},
+    "bf16": {"rollout_dtype": "bf16"},
+    "one step off": {"schedule": "one_step_off", "correction": "tis"},
+    "async": {"schedule": "async", "max_lag": 1, "compact_finished": True, "correction": "tis"},
+    "partial": {"partial_rollout": 1.5, "max_lag": 1, "compact_finished": True, "correction": "tis"},
+}
+
+
+@pytest.mark.parametrize("how", HEALTHY.values(), ids=HEALTHY.keys())
 def test_a_healthy_run_hands_every_tensor_over(tmp_path: Path, how: dict[str, object]) -> None:
-    verdict = check_weights_arrived(run_steps(tmp_path, **how))
+    verdict = check_weights_arrived(run_steps(tmp_path, 6, job=stale_job(), **how))
     assert verdict.judgement is Judgement.PASS, verdict.because
 
 

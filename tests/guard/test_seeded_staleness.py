@@ -8,10 +8,10 @@ from seeded_cases import reward_of_low_tokens, seeded_loop, small_job
 from steptune.core.job import JobSpec
 from steptune.core.trial import Observation
 from steptune.core.verdict import Judgement
+from steptune.engine.evaluate import held_out
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.loop import Loop
 from steptune.engine.produce import Producer, prompt_batch, rollout_engine
-from steptune.envs.math.problems import validation_problems
 from steptune.guard.off_policy import check_off_policy
 from steptune.guard.reward_rate import check_reward_rate, equal_time_step
 
@@ -27,7 +27,7 @@ STALE: dict[str, object] = {"schedule": "one_step_off", "correction": "tis"}
 def held_out_reward(loop: Loop) -> float:
     """Mean reward on held-out problems, the same dice every time."""
     job = loop.state.spec.job
-    texts = [problem.text for problem in validation_problems(NUM_HELD_OUT, 1, (1,))]
+    texts = [problem.text for problem in held_out(NUM_HELD_OUT, 1, (1,))]
     engine = rollout_engine(job, EngineKnobs(handover="alias"), loop.model)
     limit = job.algorithm.max_completion_len
     batch, _ = engine.generate(

@@ -71,6 +71,21 @@ def test_an_update_without_a_gradient_or_between_steps_that_are_not_counted_need
     assert check_weights_arrived([s for s in still if s.step != 2]).judgement is Judgement.PASS
 
 
+def test_launches_do_not_answer_for_each_other() -> None:
+    # the second launch's first step has nothing before it, and its version is that of a step of the first launch
+    second = handed(4, at=0, num_moved=0)
+    assert check_weights_arrived([*handed(), *second]).judgement is Judgement.PASS
+    assert check_weights_arrived([*handed(), *handed(4, at=2, num_moved=0)]).judgement is Judgement.FAIL
+
+
+def test_a_rollout_that_is_ahead_is_handed_older_weights_and_blames_the_step_that_made_them() -> None:
+    # the rollouts of step n are sampled with the weights that step n - 2 made
+    ahead = [s.model_copy(update={"weight_version": s.weight_version + 1}) for s in handed(at=4, num_moved=0)]
+    verdict = check_weights_arrived(ahead)
+    assert verdict.judgement is Judgement.FAIL
+    assert "the update of step 2" in verdict.because
+
+
 def test_steps_that_do_not_tell_are_inconclusive() -> None:
     assert check_weights_arrived(steps()).judgement is Judgement.INCONCLUSIVE
     assert check_weights_arrived([]).judgement is Judgement.INCONCLUSIVE

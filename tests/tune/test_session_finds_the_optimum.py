@@ -9,6 +9,7 @@ from steptune.core.decision import Outcome
 from steptune.core.job import LimitsSpec, Objective
 from steptune.core.knob import Effect, KnobValue
 from steptune.core.phase import Role
+from steptune.core.verdict import Judgement
 from steptune.report.session_view import view_session
 from steptune.report.stage_costs import total_cost
 from steptune.store.journal import read_journal
@@ -97,7 +98,13 @@ def test_overlap_is_found_where_the_owner_allows_staleness_and_corrections(seed:
     assert ran.decision.settings["correction"] == "tis"
     assert ran.decision.speedup is not None
     assert ran.decision.speedup.value == pytest.approx(2.78, rel=0.03)
-    assert len(ran.state.reward_tests) == 1
+    (tested,) = ran.state.reward_tests
+    # 40 steps of the candidate take as long as 0.36 x 40 = 14 of the baseline's
+    assert tested.equal_time_step is not None
+    assert 12 <= tested.equal_time_step <= 17
+    rate = next(verdict for verdict in tested.verdicts if verdict.guard == "reward_rate")
+    assert rate.judgement is Judgement.PASS
+    assert max(tested.baseline_equal_S) < min(tested.baseline_S)
     assert ran.problems() == []
 
 

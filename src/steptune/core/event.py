@@ -148,6 +148,10 @@ class RewardTested(Record):
     start_S: tuple[float, ...]
     baseline_S: tuple[float, ...]
     candidate_S: tuple[float, ...]
+    equal_time_step: int | None = None
+    """Step at which the baseline has spent the device time of the candidate's whole run; None where nobody asked."""
+    baseline_equal_S: tuple[float, ...] = ()
+    """The baseline's reward there."""
     baseline_truncated_S: tuple[float, ...]
     candidate_truncated_S: tuple[float, ...]
     verdicts: tuple[Verdict, ...]

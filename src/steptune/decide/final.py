@@ -4,7 +4,7 @@
 
     no moves, or no confirmed gain, or a gain inside the noise ---> NO_CHANGE    baseline handed back
     a guard FAILs, or an owed one is absent or INCONCLUSIVE, or slower -> REJECT baseline handed back
-    only `reward` INCONCLUSIVE -----------------------------------> PROVISIONAL  tuned settings, trip-wires
+    only `reward` or `reward_rate` INCONCLUSIVE ------------------> PROVISIONAL  tuned settings, trip-wires
     every owed guard PASSes --------------------------------------> ADOPT        tuned settings, trip-wires
 
 A failed guard is reported as such even where the gain would not have counted either.
@@ -22,7 +22,7 @@ from steptune.core.profile import NoiseFloor
 from steptune.core.verdict import Verdict
 from steptune.decide.break_even import break_even_step
 from steptune.decide.gain import Gain, interval_of, judge_gain, power_text
-from steptune.decide.owed import OWED_AT_DECISION, REWARD, absent, failures, undecided
+from steptune.decide.owed import OWED_AT_DECISION, REWARD, REWARD_RATE, absent, failures, undecided
 from steptune.decide.trial import Judged
 from steptune.stats.looks import CONFIRM_LOOKS
 from steptune.stats.noise import MIN_WORTH_FRAC, worth_frac
@@ -162,9 +162,9 @@ def _judge_proof(effect: Effect, verdicts: Sequence[Verdict]) -> Judged:
     missing = absent(owed, verdicts)
     if missing:
         return Outcome.REJECT, tuple(f"{guard} was not checked, and unknown is not a pass" for guard in missing)
-    open_verdicts = undecided(owed, verdicts)
+    open_verdicts = undecided((*owed, REWARD_RATE), verdicts)
     reasons = tuple(f"{verdict.guard} is inconclusive: {verdict.because}" for verdict in open_verdicts)
     if not open_verdicts:
         return Outcome.ADOPT, (f"every guard owed by effect `{effect}` passes: {', '.join(owed)}",)
-    only_reward = all(verdict.guard == REWARD for verdict in open_verdicts)
+    only_reward = all(verdict.guard in (REWARD, REWARD_RATE) for verdict in open_verdicts)
     return Outcome.PROVISIONAL if only_reward else Outcome.REJECT, reasons

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from steptune.core.knob import Effect
 from steptune.core.verdict import Judgement, Verdict
 
-REWARD = "reward"
-"""The one guard whose INCONCLUSIVE makes a decision provisional instead of refusing it."""
+REWARD, REWARD_RATE = "reward", "reward_rate"
+"""The guards whose INCONCLUSIVE makes a decision provisional instead of refusing it; the second is owed by nothing, for
+it needs a measured step time, but what it says counts."""
 
 OWED_AT_TRIAL: dict[Effect, tuple[str, ...]] = {
     Effect.NONE: ("same_work", "memory", "mismatch", "entropy"),

@@ -29,6 +29,7 @@ def health_problem(profile: Profile, observations: Sequence[Observation] = ()) -
     checks = (
         _nan_problem(profile, observations),
         _reward_problem(profile.health.mixed_groups_frac),
+        _gradient_problem(observations),
         _truncation_problem(profile.health.truncated_frac),
         _entropy_problem(profile.health.entropy, observations),
     )
@@ -65,6 +66,19 @@ def _reward_problem(mixed_groups_frac: float | None) -> str | None:
         got=f"{mixed_groups_frac:g} mixed groups",
         allowed="a share above 0",
         hint="fix the verifier, or use problems that are sometimes solved and sometimes not",
+    )
+
+
+def _gradient_problem(observations: Sequence[Observation]) -> str | None:
+    """Rewards that vary and updates that are nothing: what was learnt is lost between the two."""
+    norms = [step.grad_norm for step in observations]
+    if not norms or any(norm is None or norm > 0 for norm in norms):
+        return None
+    return explain(
+        "rewards vary, but no update has a gradient, so the run cannot learn",
+        got=f"a gradient norm of 0 in {len(norms)} of {len(norms)} steps",
+        allowed="a norm above 0",
+        hint="look for a loss mask or a correction that leaves no token, or for advantages that are all 0",
     )
 
 

@@ -6,7 +6,6 @@ learning rate changes few elements or none; it is looked for in the trainer's ow
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 from steptune.core.arrival import Arrival
 from steptune.core.estimate import Estimate, Source
@@ -31,9 +30,9 @@ def check_weights_arrived(candidate: Sequence[Observation], *, num_replicas: int
         return combined(NAME, [missing], limit=limit)
     findings = [
         _arrived([arrival for step in candidate for arrival in step.arrivals]),
-        *[_moved(before, step) for before, step in pairwise(candidate)],
+        _moved(candidate),
     ]
-    return combined(NAME, _without_repeats(findings), limit=limit, measured=_measured(candidate))
+    return combined(NAME, findings, limit=limit, measured=_measured(candidate))
 
 
 def _missing(candidate: Sequence[Observation], num_replicas: int) -> Finding | None:
@@ -64,21 +63,25 @@ def _arrived(arrivals: Sequence[Arrival]) -> Finding:
     return held(True, f"{len(arrivals)} hand-overs arrived whole")
 
 
-def _moved(before: Observation, step: Observation) -> Finding:
-    """Judge the update of ``before`` by what ``step`` was handed; an update without a gradient need not move a weight.
+def _moved(candidate: Sequence[Observation]) -> Finding:
+    """Judge every update by the hand-over of its weights; one without a gradient need not move a weight.
 
-    Only steps that follow each other tell: between others there may have been a step that is not counted.
+    The step that made a version is found by its number, in the same launch: rollouts that are ahead are handed older
+    weights, and a step number that does not rise begins another launch.
     """
-    moved = [a.num_moved for a in step.arrivals if a.num_moved is not None]
-    has_gradient = before.grad_norm is not None and before.grad_norm > 0
-    if step.step != before.step + 1 or not moved or not has_gradient or max(moved) > 0:
-        return held(True, "every update moved the weights")
-    text = f"the update of step {before.step} (gradient norm {before.grad_norm:.2g}) moved no tensor of the trainer"
-    return held(False, f"{text}: a skipped optimizer step")
-
-
-def _without_repeats(findings: Sequence[Finding]) -> list[Finding]:
-    return list(dict.fromkeys(findings))
+    maker, last = dict[int, Observation](), -1
+    for step in candidate:
+        if step.step <= last:
+            maker = {}
+        last = step.step
+        for arrival in step.arrivals:
+            made_by = maker.get(arrival.trainer_version)
+            if made_by is None or not made_by.grad_norm or arrival.num_moved is None or arrival.num_moved > 0:
+                continue
+            text = f"the update of step {made_by.step} (gradient norm {made_by.grad_norm:.2g}) moved no tensor of the"
+            return held(False, f"{text} trainer: a skipped optimizer step")
+        maker[step.weight_version] = step
+    return held(True, "every update that had a gradient moved the weights")
 
 
 def _measured(candidate: Sequence[Observation]) -> Estimate | None:

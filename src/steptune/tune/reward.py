@@ -3,6 +3,9 @@
 Nobody reads a clock here, so the runs go side by side on one thread each. Start and end are measured on the
 same fixed problems; the pairs differ only by the change. Every run starts from the same weights, so their start is
 measured once: by the profile, or by the first run that lives.
+
+A change that may slow learning also meets the baseline where that has spent as much device time: the baseline's runs
+stop there to be measured, and go on.
 """
 
 import time
@@ -15,12 +18,13 @@ from steptune.core.change import Change
 from steptune.core.errors import TrialError
 from steptune.core.event import RewardTested
 from steptune.core.framework import LaunchSpec, Session
-from steptune.core.knob import Settings
-from steptune.core.trial import EvalResult
+from steptune.core.knob import Effect, Settings
+from steptune.core.trial import EvalResult, Observation
 from steptune.core.verdict import Judgement, Verdict
 from steptune.guard.gap_growth import check_gap_growth
 from steptune.guard.length_shift import check_length
 from steptune.guard.reward import check_reward
+from steptune.guard.reward_rate import check_reward_rate, equal_time_step
 from steptune.guard.truncation import check_truncation
 from steptune.tune.context import Context
 
@@ -31,6 +35,8 @@ class TrainedRun:
     """One training run's ends."""
 
     start: EvalResult
+    middle: EvalResult | None
+    """At equal device time; of a baseline's run, where it is asked for."""
     end: EvalResult
     k3: tuple[float, ...] = ()
     """Same-weights gap of every step that has one, in nats."""
@@ -43,13 +49,15 @@ def run_reward_test(context: Context, change: Change) -> RewardTested:
     guard, num_cores = context.job.guard, context.job.devices.num_cores
     seeds = [context.job.algorithm.seed + 1 + i for i in range(guard.reward_seeds)]
     context.progress.say(f"reward: {len(seeds)} paired runs of {guard.reward_steps} steps, held-out problems")
+    middle = _equal_time_step(context, change)
     arms = {"baseline": context.baseline_settings, "candidate": change.applied_to(context.baseline_settings)}
     jobs = [(label, seed) for seed in seeds for label in arms]
     with ThreadPoolExecutor(max_workers=num_cores) as pool:
-        runs = list(pool.map(lambda job: _train(context, job[0], arms[job[0]], job[1]), jobs))
+        runs = list(pool.map(lambda job: _train(context, job[0], arms[job[0]], job[1], middle), jobs))
     by_arm = {label: [run for (name, _), run in zip(jobs, runs, strict=True) if name == label] for label in arms}
     wall_s = time.monotonic() - started_s
     tested = _tested(context, change, by_arm["baseline"], by_arm["candidate"], wall_s, wall_s * num_cores)
+    tested = _with_rate(tested, by_arm["baseline"], middle)
     context.record(tested)
     for verdict in tested.verdicts:
         context.progress.say(f"reward: {verdict.guard} {verdict.judgement}: {verdict.because}")
@@ -82,13 +90,27 @@ def skip_reward_test(context: Context, change: Change, why: str) -> None:
     context.progress.say(f"reward: not tested: {why}")
 
 
-def _train(context: Context, label: str, settings: Settings, seed: int) -> TrainedRun | TrialError:
+def _equal_time_step(context: Context, change: Change) -> int | None:
+    """Return where the baseline is to be measured: nowhere for a change that is not stale, not faster or not timed."""
+    ended = [event for event in context.state.ended if event.trial.change.signature == change.signature]
+    ratio = next((event.ratio_to_baseline for event in reversed(ended) if event.ratio_to_baseline is not None), None)
+    if ratio is None or change.effect is not Effect.STALENESS:
+        return None
+    step = equal_time_step(context.job.guard.reward_steps, ratio.value)  # in the objective: devices count where they do
+    return step if step < context.job.guard.reward_steps else None
+
+
+def _train(context: Context, label: str, settings: Settings, seed: int, middle: int | None) -> TrainedRun | TrialError:
     spec = LaunchSpec(settings=dict(settings), seed=seed, is_untimed=True)
     try:
         session = context.framework.launch(context.job, spec, context.run_path("reward", f"{label}-{seed}"))
         try:
             start = _start_of(context, session)
-            steps = session.run_steps(context.job.guard.reward_steps)
+            num_steps, before, steps = context.job.guard.reward_steps, None, list[Observation]()
+            if label == "baseline" and middle is not None:
+                steps += session.run_steps(middle)
+                num_steps, before = num_steps - middle, session.evaluate()
+            steps += session.run_steps(num_steps)
             end = session.evaluate()
         finally:
             session.close()
@@ -96,7 +118,8 @@ def _train(context: Context, label: str, settings: Settings, seed: int) -> Train
         context.progress.say(f"reward: {label}, seed {seed} died: {error}")
         return TrialError(str(error))
     context.progress.say(f"reward: {label}, seed {seed}: {start.accuracy:.3f} to {end.accuracy:.3f}")
-    return TrainedRun(start=start, end=end, k3=tuple(s.mismatch.k3 for s in steps if s.mismatch is not None))
+    k3 = tuple(s.mismatch.k3 for s in steps if s.mismatch is not None)
+    return TrainedRun(start=start, middle=before, end=end, k3=k3)
 
 
 def _start_of(context: Context, session: Session) -> EvalResult:
@@ -147,12 +170,28 @@ def _tested(
     )
 
 
+def _with_rate(tested: RewardTested, baseline: Sequence[TrainedRun | TrialError], middle: int | None) -> RewardTested:
+    """Return the test with its verdict at equal device time, if that was asked for."""
+    if middle is None:
+        return tested
+    equal_S = tuple(_middle(run) for run in baseline)
+    verdict = check_reward_rate(
+        baseline_equal_S=equal_S, baseline_end_S=tested.baseline_S, candidate_S=tested.candidate_S
+    )
+    update = {"equal_time_step": middle, "baseline_equal_S": equal_S, "verdicts": (*tested.verdicts, verdict)}
+    return tested.model_copy(update=update)
+
+
 NAN = float("nan")
 """What a run that died contributes."""
 
 
 def _start(run: TrainedRun | TrialError) -> float:
     return run.start.accuracy if isinstance(run, TrainedRun) else NAN
+
+
+def _middle(run: TrainedRun | TrialError) -> float:
+    return run.middle.accuracy if isinstance(run, TrainedRun) and run.middle is not None else NAN
 
 
 def _end(run: TrainedRun | TrialError) -> float:

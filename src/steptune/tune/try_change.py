@@ -26,6 +26,7 @@ from steptune.guard.mismatch import check_mismatch
 from steptune.guard.off_policy import check_off_policy
 from steptune.guard.same_work import check_same_work
 from steptune.guard.steady import check_steady
+from steptune.guard.weights_arrived import check_weights_arrived
 from steptune.profile.aggregate import work_signature
 from steptune.stats.looks import TRIAL_LOOKS
 from steptune.stats.noise import worth_frac
@@ -221,7 +222,15 @@ def guard_trial(context: Context, trial: Trial) -> tuple[Verdict, ...]:
             total_bytes=context.framework.total_memory_bytes(),
             headroom_frac=job.limits.memory_headroom_frac,
         ),
+        *weights_arrived(candidate),
     )
+
+
+def weights_arrived(candidate: Sequence[Observation]) -> tuple[Verdict, ...]:
+    """Return the verdict on the hand-overs; none where the framework, or the schedule, tells of none."""
+    if not any(step.arrivals for step in candidate):
+        return ()
+    return (check_weights_arrived(candidate),)
 
 
 def ratio_to_baseline(trial: Trial, found: SearchState) -> Estimate | None:

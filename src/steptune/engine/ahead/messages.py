@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from steptune.core.arrival import Arrival
 from steptune.engine.ahead.groups import Group
 from steptune.engine.events import Span
 from steptune.engine.types import RolloutBatch, RolloutTrace
@@ -43,6 +44,8 @@ class Made:
     probe_version: int | None
     probe_logprobs_BT: Tensor | None
     peak_memory_bytes: int | None
+    arrivals: tuple[Arrival, ...]
+    """What the hand-overs since then brought."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

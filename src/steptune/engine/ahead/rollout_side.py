@@ -17,10 +17,12 @@ from typing import final
 
 from torch import Tensor
 
+from steptune.core.arrival import Arrival
 from steptune.core.phase import Role, SpanKind
 from steptune.engine.ahead.bound import AgeBound
 from steptune.engine.ahead.groups import Group
 from steptune.engine.ahead.messages import Made, Standing
+from steptune.engine.arrival import ArrivalCheck
 from steptune.engine.events import Clock, Recorder, open_events
 from steptune.engine.process import own_peak_memory_bytes
 from steptune.engine.produce import Producer, rollout_engine
@@ -61,6 +63,9 @@ class RolloutSide:
         self.again: list[int] = []
         """Places to be begun once more (`Places`)."""
         self.probe: RolloutBatch | None = None
+        self.check = ArrivalCheck(self.engine)
+        self.arrivals: list[Arrival] = []
+        """Hand-overs since the last message."""
         self.idle_since_s = self.sent_s = clock()
 
     def hear(self, standing: Standing) -> None:
@@ -130,7 +135,12 @@ class RolloutSide:
             probe_version=probe_version,
             probe_logprobs_BT=probe_logprobs_BT,
             peak_memory_bytes=own_peak_memory_bytes(),
+            arrivals=self._take_arrivals(),
         )
+
+    def _take_arrivals(self) -> tuple[Arrival, ...]:
+        arrivals, self.arrivals = tuple(self.arrivals), []
+        return arrivals
 
     def _may_begin(self, num_gone: int) -> bool:
         return self.bound.may_begin(1, num_begun=self.next_place, num_gone=num_gone)
@@ -169,7 +179,9 @@ class RolloutSide:
 
     def _load(self) -> None:
         weights = self.channel.read()
+        self.check.before(weights.state, weights.version)
         self.engine.load(weights.state, weights.version)
+        self.arrivals.append(self.check.after(weights.state, weights.version))
         self.holds_weights = True
         self.recorder.count("weight_version", weights.version)
         say(f"place {self.next_place}: rollout with weights {weights.version}")

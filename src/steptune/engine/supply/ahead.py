@@ -189,6 +189,7 @@ class Ahead:
             probe_gap=next((gap for gap in reversed(gaps) if gap is not None), None),
             peak_memory_bytes=max((made.peak_memory_bytes or 0 for made in heard), default=0) or None,
             queue=self.buffer.stats(lag_mean),
+            arrivals=tuple(arrival for made in heard for arrival in made.arrivals),
         )
 
     def _probe_gap(self, made: Made) -> GapStats | None:

@@ -79,7 +79,13 @@ class Carrying:
         if queue.length_bias is not None:
             loop.recorder.count("length_bias", queue.length_bias)
         return Supply(
-            produced=produced, spans=[], remote_wall_s=None, probe_gap=None, peak_memory_bytes=None, queue=queue
+            produced=produced,
+            spans=[],
+            remote_wall_s=None,
+            probe_gap=None,
+            peak_memory_bytes=None,
+            queue=queue,
+            arrivals=self.own.arrivals,
         )
 
     def rehearse(self) -> Supply:
