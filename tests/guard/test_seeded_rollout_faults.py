@@ -52,14 +52,20 @@ HEALTHY: dict[str, dict[str, object]] = {
     "alias": {"handover": "alias"},
     "bf16": {"rollout_dtype": "bf16"},
     "one step off": {"schedule": "one_step_off", "correction": "tis"},
-    "async": {"schedule": "async", "max_lag": 1, "compact_finished": True, "correction": "tis"},
+    "async": {
+        "schedule": "async",
+        "max_lag": 1,
+        "compact_finished": True,
+        "inflight_update": True,
+        "correction": "tis",
+    },
     "partial": {"partial_rollout": 1.5, "max_lag": 1, "compact_finished": True, "correction": "tis"},
 }
 
 
 @pytest.mark.parametrize("how", HEALTHY.values(), ids=HEALTHY.keys())
 def test_a_healthy_run_hands_every_tensor_over(tmp_path: Path, how: dict[str, object]) -> None:
-    verdict = check_weights_arrived(run_steps(tmp_path, 6, job=stale_job(), **how))
+    verdict = check_weights_arrived(run_steps(tmp_path, 7, job=stale_job(), **how))
     assert verdict.judgement is Judgement.PASS, verdict.because
 
 
