@@ -1,7 +1,7 @@
 """What finds a fast configuration at the smallest cost: the tuner's search against others, on spaces of known optimum.
 
 `python bench/search.py --minutes 2` works for that long and goes on where it was; `--report` writes
-`bench/results/search.json` when every piece is there; `--quick` tries two seeds of one shape. Every arm pays the same:
+`bench/results/search.json` of every curve whose seeds are there; `--quick` tries two seeds of one shape. Every arm pays the same:
 start-ups (20 steps of the baseline each), warm-up, rehearsals, both arms' blocks and replays, on a virtual clock, so
 that the result is the same on any machine. Optuna's arms need `requirements/bench-search.txt`; without it they are left
 out, and the output says so. The surprise: everything below 60 steps is decided by the very first trial.
@@ -130,9 +130,9 @@ def report(found: dict[Piece, Found], shapes: list[str], num_seeds: int) -> dict
             runs = {
                 arm: [found[shape, condition, arm, seed] for seed in range(num_seeds)]
                 for arm in (OURS, *ALL_ARMS)
-                if (shape, condition, arm, 0) in found
+                if all((shape, condition, arm, seed) in found for seed in range(num_seeds))
             }
-            if not runs:
+            if OURS not in runs:
                 continue
             if condition == USUAL:
                 runs[FIXED] = fixed(shape, num_seeds)
@@ -148,6 +148,11 @@ def report(found: dict[Piece, Found], shapes: list[str], num_seeds: int) -> dict
         "optuna": VERSION,
         "tables": tables,
     }
+
+
+def missing(todo: list[Piece]) -> list[str]:
+    """Return the curves that lack a seed."""
+    return list(dict.fromkeys(f"{shape}, {condition}: {arm}" for shape, condition, arm, _ in todo))
 
 
 def fixed(shape: str, num_seeds: int) -> list[Found]:
@@ -176,24 +181,25 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=2.0, help="how long to work")
     parser.add_argument("--seeds", type=int, default=NUM_SEEDS)
     parser.add_argument("--shapes", default="|".join(shapes_there()), help="separated by |")
+    parser.add_argument("--arms", default="|".join((OURS, *ALL_ARMS)), help="separated by |")
     parser.add_argument("--raw", type=Path, default=RAW, help="where finished searches are kept")
     parser.add_argument("--report", action="store_true", help="write the tables from what is there")
     parser.add_argument("--quick", action="store_true", help="two seeds of one shape, nothing written")
     given = parser.parse_args()
-    shapes, num_seeds = given.shapes.split("|"), given.seeds
+    shapes, num_seeds, arms = given.shapes.split("|"), given.seeds, given.arms.split("|")
     print(f"Optuna: {VERSION}", file=sys.stderr)
     if given.quick:
         found = {piece: run_piece(piece) for piece in pieces(["rollout_bound"], 2)}
         show(report(found, ["rollout_bound"], 2)["tables"])  # type: ignore[arg-type]
         return
-    todo = [piece for piece in pieces(shapes, num_seeds) if piece not in read(given.raw)]
+    known = read(given.raw)
+    todo = [piece for piece in pieces(shapes, num_seeds) if piece not in known and piece[2] in arms]
     if given.report:
-        made = report(read(given.raw), shapes, num_seeds)
+        made = report(known, shapes, num_seeds)
         show(made["tables"])  # type: ignore[arg-type]
-        if not todo and num_seeds >= NUM_SEEDS:
-            replace(HERE / "results" / "search.json", json.dumps(made, indent=1) + "\n")
-        else:
-            print(f"{len(todo)} searches are missing; nothing written", file=sys.stderr)
+        print(f"left out, because not every seed was run: {'; '.join(missing(todo)) or 'nothing'}", file=sys.stderr)
+        if num_seeds >= NUM_SEEDS:
+            replace(HERE / "results" / "search.json", json.dumps({**made, "left_out": missing(todo)}, indent=1) + "\n")
         return
     left = work(todo, given.minutes, given.raw)
     print(f"{left} of {len(todo)} searches left", file=sys.stderr)
