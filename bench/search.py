@@ -1,7 +1,8 @@
 """What finds a fast configuration at the smallest cost: the tuner's search against others, on spaces of known optimum.
 
 `python bench/search.py --minutes 2` works for that long and goes on where it was; `--report` writes
-`bench/results/search.json` of every curve whose seeds are there; `--quick` tries two seeds of one shape. Every arm pays the same:
+`bench/results/search.json` of every curve whose seeds are all there; `--quick` tries two seeds of one shape. Every arm
+pays the same:
 start-ups (20 steps of the baseline each), warm-up, rehearsals, both arms' blocks and replays, on a virtual clock, so
 that the result is the same on any machine. Optuna's arms need `requirements/bench-search.txt`; without it they are left
 out, and the output says so. The surprise: everything below 60 steps is decided by the very first trial.
@@ -182,6 +183,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=NUM_SEEDS)
     parser.add_argument("--shapes", default="|".join(shapes_there()), help="separated by |")
     parser.add_argument("--arms", default="|".join((OURS, *ALL_ARMS)), help="separated by |")
+    parser.add_argument("--conditions", default="|".join(CONDITIONS), help="separated by |")
     parser.add_argument("--raw", type=Path, default=RAW, help="where finished searches are kept")
     parser.add_argument("--report", action="store_true", help="write the tables from what is there")
     parser.add_argument("--quick", action="store_true", help="two seeds of one shape, nothing written")
@@ -193,7 +195,8 @@ def main() -> None:
         show(report(found, ["rollout_bound"], 2)["tables"])  # type: ignore[arg-type]
         return
     known = read(given.raw)
-    todo = [piece for piece in pieces(shapes, num_seeds) if piece not in known and piece[2] in arms]
+    wanted = given.conditions.split("|")
+    todo = [p for p in pieces(shapes, num_seeds) if p not in known and p[1] in wanted and p[2] in arms]
     if given.report:
         made = report(known, shapes, num_seeds)
         show(made["tables"])  # type: ignore[arg-type]
