@@ -183,6 +183,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=NUM_SEEDS)
     parser.add_argument("--shapes", default="|".join(shapes_there()), help="separated by |")
     parser.add_argument("--arms", default="|".join((OURS, *ALL_ARMS)), help="separated by |")
+    parser.add_argument("--commit", default="", help="code that the searches were run with, for the report")
     parser.add_argument("--conditions", default="|".join(CONDITIONS), help="separated by |")
     parser.add_argument("--raw", type=Path, default=RAW, help="where finished searches are kept")
     parser.add_argument("--report", action="store_true", help="write the tables from what is there")
@@ -202,7 +203,10 @@ def main() -> None:
         show(made["tables"])  # type: ignore[arg-type]
         print(f"left out, because not every seed was run: {'; '.join(missing(todo)) or 'nothing'}", file=sys.stderr)
         if num_seeds >= NUM_SEEDS:
-            replace(HERE / "results" / "search.json", json.dumps({**made, "left_out": missing(todo)}, indent=1) + "\n")
+            replace(
+                HERE / "results" / "search.json",
+                json.dumps({"commit": given.commit, **made, "left_out": missing(todo)}, indent=1) + "\n",
+            )
         return
     left = work(todo, given.minutes, given.raw)
     print(f"{left} of {len(todo)} searches left", file=sys.stderr)
