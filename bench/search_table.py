@@ -2,9 +2,9 @@
 
 `python bench/search_table.py --minutes 25` measures for that long, keeps what it has and goes on where it was; a whole
 table takes about 35 minutes on two cores (176 configurations and, of each regime's fastest 20, 30 more steps beside the
-baseline). `--quick` measures two of the first regime and writes nothing. Lengths are forced, so a regime is its table of
-lengths: short and nearly equal, a long tail, and a model with experts. One process at a time is timed; the fastest
-are measured again because the luckiest reading of many is no optimum.
+baseline). `--quick` measures two of the first regime and writes nothing but a table named by `--out`. Lengths are
+forced, so a regime is its table of lengths: short and nearly equal, a long tail, and a model with experts. One process
+at a time is timed; the fastest are measured again because the luckiest reading of many is no optimum.
 """
 
 import argparse
@@ -168,10 +168,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=25.0, help="how long to work")
     parser.add_argument("--quick", action="store_true", help="two configurations of one regime, nothing written")
+    parser.add_argument("--out", type=Path, default=OUT, help="where the table is kept")
     given = parser.parse_args()
     deadline_s = time.monotonic() + 60 * given.minutes
-    has_table = OUT.exists() and not given.quick
-    table = Table.model_validate_json(OUT.read_bytes()) if has_table else None
+    is_kept = not given.quick or given.out != OUT
+    table = Table.model_validate_json(given.out.read_bytes()) if is_kept and given.out.exists() else None
     table = table or Table(date=time.strftime("%Y-%m-%d"), machine="2 cores, CPU", regimes={})
     framework = EmbeddedFramework(cache_dir=cache_dir())
     with (
@@ -180,8 +181,8 @@ def main() -> None:
     ):
         for now in work(framework, table, Path(root), 2 if given.quick else None):
             table = now
-            if not given.quick:
-                replace(OUT, table.model_dump_json() + "\n")
+            if is_kept:
+                replace(given.out, table.model_dump_json() + "\n")
             counts = {name: f"{len(r.rows)} rows, {len(r.again)} again" for name, r in table.regimes.items()}
             print(counts, file=sys.stderr)
             if time.monotonic() > deadline_s:
