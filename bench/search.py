@@ -1,7 +1,7 @@
 """What finds a fast configuration at the smallest cost: the tuner's search against others, on spaces of known optimum.
 
 `python bench/search.py --minutes 2` works for that long and goes on where it was; `--report` writes
-`bench/results/search.json` of every curve whose seeds are all there; `--quick` tries two seeds of one shape. Every arm
+`bench/results/search.json` of the curves that have their seeds; `--quick` tries two seeds of one shape. Every arm
 pays the same:
 start-ups (20 steps of the baseline each), warm-up, rehearsals, both arms' blocks and replays, on a virtual clock, so
 that the result is the same on any machine. Optuna's arms need `requirements/bench-search.txt`; without it they are left
@@ -47,6 +47,8 @@ except ImportError as error:
     OPTUNA_ARMS, VERSION = {}, f"left out: {error}; install requirements/bench-search.txt"
 
 NUM_SEEDS = 30
+MIN_SEEDS = 20
+"""Seeds of a peer below which its curve is left out; ours needs all. A peer is compared over its own seeds."""
 OURS, FIXED = "ours", "best fixed setting"
 ALL_ARMS = {**ARMS, **OPTUNA_ARMS}
 FORECASTERS = (OURS, "top forecasts")
@@ -128,19 +130,19 @@ def report(found: dict[Piece, Found], shapes: list[str], num_seeds: int) -> dict
     tables = dict[str, object]()
     for shape in shapes:
         for condition in CONDITIONS:
-            runs = {
-                arm: [found[shape, condition, arm, seed] for seed in range(num_seeds)]
-                for arm in (OURS, *ALL_ARMS)
-                if all((shape, condition, arm, seed) in found for seed in range(num_seeds))
-            }
-            if OURS not in runs:
+            runs = {arm: runs_of(found, (shape, condition, arm), num_seeds) for arm in (OURS, *ALL_ARMS)}
+            runs = {arm: each for arm, each in runs.items() if len(each) >= min(MIN_SEEDS, num_seeds)}
+            if len(runs.get(OURS, {})) < num_seeds:
                 continue
             if condition == USUAL:
                 runs[FIXED] = fixed(shape, num_seeds)
-            rest = [arm for arm in runs if arm != OURS]
             tables[shape if shape.startswith(TABLE) else f"{shape}, {condition}"] = {
-                "arms": {arm: summary(each) for arm, each in runs.items()},
-                "ours_minus": {a: {str(c): claim(runs[OURS], runs[a], c) for c in CLAIM_COSTS} for a in rest},
+                "arms": {arm: summary(list(each.values())) for arm, each in runs.items()},
+                "ours_minus": {
+                    arm: {str(c): claim([runs[OURS][s] for s in each], list(each.values()), c) for c in CLAIM_COSTS}
+                    for arm, each in runs.items()
+                    if arm != OURS
+                },
             }
     return {
         "num_seeds": num_seeds,
@@ -156,13 +158,18 @@ def missing(todo: list[Piece]) -> list[str]:
     return list(dict.fromkeys(f"{shape}, {condition}: {arm}" for shape, condition, arm, _ in todo))
 
 
-def fixed(shape: str, num_seeds: int) -> list[Found]:
+def runs_of(found: dict[Piece, Found], curve: tuple[str, str, str], num_seeds: int) -> dict[int, Found]:
+    """Return the searches of one curve by seed."""
+    return {seed: found[(*curve, seed)] for seed in range(num_seeds) if (*curve, seed) in found}
+
+
+def fixed(shape: str, num_seeds: int) -> dict[int, Found]:
     """Return the one setting that is best for all seeds, known at no cost."""
     ratios = best_fixed_ratio(shape, range(num_seeds))
-    return [
-        Found(best=best_speedup(shape, seed), steps=(0.0,), ratios=(ratio,), stopped=0.0)
+    return {
+        seed: Found(best=best_speedup(shape, seed), steps=(0.0,), ratios=(ratio,), stopped=0.0)
         for seed, ratio in ratios.items()
-    ]
+    }
 
 
 def show(tables: dict[str, object]) -> None:

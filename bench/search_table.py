@@ -52,11 +52,16 @@ REGIMES = {
 """Job, median of lognormal lengths and its spread, knobs that are measured in full."""
 
 
-def regime_of(name: str) -> Regime:
+QUICK_SFT_STEPS = 2
+"""A start that has learnt nothing runs as fast; the whole table's can also learn, which a search's health gate asks."""
+
+
+def regime_of(name: str, *, is_quick: bool) -> Regime:
     """Return an empty regime."""
     file, median, spread, knobs = REGIMES[name]
     job = load_job(HERE.parent / "examples" / file)
-    job = job.model_copy(update={"knobs": KnobsSpec(allow=knobs)})
+    sft = job.sft.model_copy(update={"num_steps": QUICK_SFT_STEPS}) if is_quick else job.sft
+    job = job.model_copy(update={"knobs": KnobsSpec(allow=knobs), "sft": sft})
     rng, algorithm = random.Random(name), job.algorithm
     count = NUM_LENGTH_STEPS * algorithm.rollouts_per_step
     drawn = [round(median * rng.lognormvariate(0, spread)) for _ in range(count)]
@@ -137,7 +142,7 @@ def _mean_s(steps: list[Observation]) -> float:
 def work(framework: EmbeddedFramework, table: Table, folder: Path, num_rows: int | None) -> Iterator[Table]:
     """Yield the table after every piece of work that it lacked."""
     for name in list(REGIMES)[: None if num_rows is None else 1]:
-        regime = table.regimes.get(name) or regime_of(name)
+        regime = table.regimes.get(name) or regime_of(name, is_quick=num_rows is not None)
         if not regime.costs:
             regime = begin(framework, regime, folder / name / "begin", NATURAL_STEPS if num_rows is None else 2)
             table = _with(table, name, regime)
