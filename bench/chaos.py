@@ -36,8 +36,9 @@ MOMENTS = ("step", "step", "before", "torn", "headless", "after")
 MOST_STEPS, MOST_LINES = 60, 3
 """Virtual steps and journal lines until a kill; as in tests/tune/test_kill_and_resume.py."""
 
-KILL_AFTER_S = (4.0, 25.0)
-"""Seconds until a kill of the embedded session: torch takes 2 to 4, the profile about ten."""
+KILL_AFTER_S = (5.0, 90.0)
+"""Seconds until a kill of the embedded session: the profile takes 10 to 40, and one that is never whole is made anew at
+every resume; trials, waterfall and confirmation are reached by the longer ones."""
 
 ORPHAN_S = 5.0
 """Seconds after which nothing of a killed session may run."""
