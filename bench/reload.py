@@ -272,12 +272,12 @@ def verdict(overlap: Sequence[dict[str, object]]) -> dict[str, object]:
     lazy = [row["gain_over_serial"] for row in overlap if row["arm"] == "lazy_host_sync"]
     errors = [row["measured_over_closed_form"] for row in ahead]
     worst = max(abs(float(each["ratio"]) - 1) for each in errors if isinstance(each, dict))
-    lazy_gain = max(abs(float(each["ratio"]) - 1) for each in lazy if isinstance(each, dict))
+    lazy_gain = max(float(each["ratio"]) - 1 for each in lazy if isinstance(each, dict))  # a loss is no gain
     return {
         "prefetched_within": MAX_ERROR,
         "worst_prefetched_error": round(worst, 4),
         "lazy_with_host_sync_gain_at_most": MAX_LAZY_GAIN,
-        "worst_lazy_with_host_sync": round(lazy_gain, 4),
+        "largest_lazy_with_host_sync": round(lazy_gain, 4),
         "is_met": worst <= MAX_ERROR and lazy_gain <= MAX_LAZY_GAIN,
     }
 

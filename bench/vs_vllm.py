@@ -3,9 +3,10 @@
 `python bench/vs_vllm.py [--quick]` with this project's environment, and vLLM's in `.venv-vllm` (`make vllm`) or named
 by STEPTUNE_VLLM_PYTHON, writes `bench/results/vs_vllm.json` in thirteen minutes, four of which start servers. Every arm
 gets the same weights, prompts and lengths, and returns token ids and the log-prob of each. Arms take turns on the same
-two cores; the first turn is dropped. Starting the servers is booked apart, and is not in any rate. Surprise: a vLLM worker looks for work
-in a busy loop for a second after its last (`shm_broadcast.SpinCondition`), so every turn of theirs is followed by a
-pause in which nobody is measured; a training loop that takes turns with it pays for that second.
+two cores; the first turn is dropped. Starting the servers is booked apart, and is not in any rate. Surprise: a vLLM
+worker looks for work in a busy loop for a second after its last (`shm_broadcast.SpinCondition`), so every turn of
+theirs is followed by a pause in which nobody is measured; a training loop that takes turns with it pays for that
+second.
 
 vLLM's arms: *eager*, *compiled* (torch.compile, bf16), both with Intel's OpenMP as vLLM advises and the whole batch in
 one request without seeds, which is what it does best; *rollout*, the same eager server as our training loop uses it:
