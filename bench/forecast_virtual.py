@@ -18,17 +18,15 @@ import math
 import random
 import statistics
 import sys
-import time
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from forecast_virtual_jobs import LIMIT, SPAN_NOISE, Jittered, Job, Logged, draw_job, draw_work, truth_work
 from steptune.core.phase import Role
 from steptune.engine.virtual.cluster import simulate
-from steptune.engine.virtual.costs import MeasuredCosts
 from steptune.engine.virtual.outcome import VirtualRun
 from steptune.engine.virtual.spec import ClusterSpec, ring_s
-from steptune.engine.virtual.work import GroupWork, RowWork, ToolCall, Workload
 from steptune.forecast.cluster.calibrate import MicroBatch, StepTrace, calibrate, slowdowns
 from steptune.forecast.cluster.decode import DrainPoint
 from steptune.forecast.cluster.parameters import parameter_table
@@ -39,11 +37,9 @@ from steptune.forecast.cluster.rollout_knobs import RolloutKnobs
 from steptune.forecast.cluster.sides import Cluster, Sides
 from steptune.forecast.cluster.step import forecast_step, step_seconds
 from steptune.forecast.cluster.train_side import TrainKnobs
-from steptune.forecast.cluster.work import GroupShape, RowShape, Wait, Work, extended
+from steptune.forecast.cluster.work import extended
 
 HERE = Path(__file__).resolve().parent
-SPAN_NOISE = 0.03
-"""Log standard deviation of every logged span."""
 PROFILED_STEPS = 8
 TRUTH_STEPS, TRUTH_WARMUP = 24, 2
 """Steps of a schedule without a queue that count, and that do not."""
@@ -51,125 +47,25 @@ ASYNC_STEPS, ASYNC_WARMUP = 56, 10
 """The same with a queue: near balance the mean lag wanders for tens of steps."""
 RESHUFFLED_STEPS = 32
 """Steps of the profile's groups that a forecast averages over, in other company and on other replicas."""
-LIMIT = 1024
 NUM_COUNTS, NUM_ASYNC = 12, 12
+STARVED_TRAINERS = (0.5, 0.8)
+"""Part of the devices that train where the trainer is to be starved."""
 NOT_HELD = 0.95
 """P(lag = bound) below which a configuration is not held at its bound."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
-    """One invented job: its truth, which the forecast never sees."""
+class Slow:
+    """Seconds of the first replica and of the first rank over healthy ones'; empty where all are."""
 
-    costs: MeasuredCosts
-    median: float
-    spread: float
-    groups: int
-    group_size: int
-    prompt: int
-    has_tools: bool
-    sync_s: float
-    reduce_bytes: float
+    replica: tuple[float, ...] = ()
+    rank: tuple[float, ...] = ()
 
 
-@dataclass(kw_only=True)
-class Logged:
-    """`Costs` that writes down what it charged, as an engine's log would."""
-
-    costs: MeasuredCosts
-    noise: random.Random
-    decode: list[tuple[int, float]] = field(default_factory=list)
-    prefill: list[tuple[float, float]] = field(default_factory=list)
-    train: list[tuple[float, float]] = field(default_factory=list)
-
-    def _seen(self, seconds: float) -> float:
-        return seconds * self.noise.lognormvariate(0, SPAN_NOISE)
-
-    def decode_s(self, num_rows: int) -> float:
-        """Charge and log."""
-        self.decode.append((num_rows, self._seen(seconds := self.costs.decode_s(num_rows))))
-        return seconds
-
-    def prefill_s(self, num_tokens: int) -> float:
-        """Charge and log."""
-        self.prefill.append((num_tokens, self._seen(seconds := self.costs.prefill_s(num_tokens))))
-        return seconds
-
-    def train_s(self, num_positions: int) -> float:
-        """Charge and log."""
-        self.train.append((num_positions, self._seen(seconds := self.costs.train_s(num_positions))))
-        return seconds
-
-    def optimizer_s(self) -> float:
-        """Charge."""
-        return self.costs.optimizer_s()
+HEALTHY = Slow()
 
 
-def draw_job(draw: random.Random) -> Job:
-    """Draw a job: curves with bends, a length distribution, perhaps tools."""
-    base, double, bend = draw.uniform(0.004, 0.02), draw.uniform(24, 160), draw.uniform(1.0, 1.3)
-    decode = [(n, base * (1 + (n / double) ** bend)) for n in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)]
-    per_token, overhead = draw.uniform(2e-4, 1.5e-3), draw.uniform(0.01, 0.08)
-    train = [(n, overhead + per_token * n * (1 + n / 60_000)) for n in (1, 256, 1024, 2048, 4096, 8192)]
-    prefill = [(n, 0.002 + per_token / 3 * n) for n in (1, 64, 256, 1024, 4096)]
-    return Job(
-        costs=MeasuredCosts(decode=decode, prefill=prefill, train=train, optimizer=draw.uniform(0.02, 0.2)),
-        median=draw.uniform(60, 200),
-        spread=draw.uniform(0.3, 1.1),
-        groups=draw.choice([16, 24, 32]),
-        group_size=draw.choice([4, 8]),
-        prompt=draw.choice([16, 64, 128]),
-        has_tools=draw.random() < 0.25,
-        sync_s=draw.uniform(0.02, 0.6),
-        reduce_bytes=draw.uniform(0.05, 0.4),
-    )
-
-
-def lengths(job: Job, num_steps: int, seed: int) -> list[list[list[int]]]:
-    """Draw steps of groups of rows."""
-    draw = random.Random(seed)
-
-    def one_group() -> list[int]:
-        own = draw.lognormvariate(0, job.spread / 2)
-        rows = [job.median * own * draw.lognormvariate(0, job.spread * 0.87) for _ in range(job.group_size)]
-        return [min(LIMIT, max(8, round(x))) for x in rows]
-
-    return [[one_group() for _ in range(job.groups)] for _ in range(num_steps)]
-
-
-def truth_work(job: Job, steps: list[list[list[int]]]) -> Workload:
-    """Return the lengths as the virtual cluster takes them."""
-    tools = (ToolCall(at_token=4, seconds=0.5),) if job.has_tools else ()
-    made = [
-        [
-            GroupWork(
-                prompt=job.prompt, rows=tuple(RowWork(completion=n, tools=tools) for n in g), predicted=float(sum(g))
-            )
-            for g in step
-        ]
-        for step in steps
-    ]
-    return Workload(steps=made, max_completion=LIMIT)
-
-
-def model_work(job: Job, steps: list[list[list[int]]]) -> Work:
-    """Return the profile's lengths as the forecast takes them."""
-    waits = (Wait(at_token=4, seconds=0.5),) if job.has_tools else ()
-    made = tuple(
-        tuple(
-            GroupShape(
-                prompt=job.prompt,
-                rows=tuple(RowShape(tokens=n, waits=waits) for n in g),
-                predicted_tokens=float(sum(g)),
-            )
-            for g in step
-        )
-        for step in steps
-    )
-    return Work(steps=made, max_completion=LIMIT)
-
-
-def spec_of(job: Job, cluster: Cluster, *, slow: tuple[float, ...] = ()) -> ClusterSpec:
+def spec_of(job: Job, cluster: Cluster, *, slow: Slow = HEALTHY) -> ClusterSpec:
     """Return the same configuration in the virtual cluster's words."""
     own, queue = cluster.rollout, cluster.queue
     return ClusterSpec(
@@ -187,41 +83,51 @@ def spec_of(job: Job, cluster: Cluster, *, slow: tuple[float, ...] = ()) -> Clus
         sync_s=job.sync_s,
         allreduce_s=ring_s(job.reduce_bytes, cluster.train.num_ranks, 1.0),
         num_tool_workers=own.num_env_workers or 10_000,
-        replica_slowdown=slow,
+        replica_slowdown=slow.replica,
+        trainer_slowdown=slow.rank,
     )
 
 
-def profile(job: Job, cluster: Cluster, seed: int, slow: tuple[float, ...]) -> Sides:
+def profile(job: Job, cluster: Cluster, seed: int, slow: Slow) -> Sides:
     """Run one configuration, log it, calibrate on the log."""
-    steps = lengths(job, PROFILED_STEPS, seed)
-    logged = Logged(costs=job.costs, noise=random.Random(seed + 1))
-    run = simulate(spec_of(job, cluster, slow=slow), truth_work(job, steps), logged, num_steps=PROFILED_STEPS)
+    work = draw_work(job, PROFILED_STEPS, seed)
+    logged = Logged(costs=Jittered(job=job, draw=random.Random(seed + 2)), noise=random.Random(seed + 1))
+    run = simulate(spec_of(job, cluster, slow=slow), truth_work(work), logged, num_steps=PROFILED_STEPS)
     trace = StepTrace(
         drain=tuple(DrainPoint(running=n, cached_tokens=0, seconds=s) for n, s in logged.decode),
         prefills=tuple(logged.prefill),
         micro_batches=tuple(MicroBatch(positions=n, squared=0, seconds=s) for n, s in logged.train),
         num_ranks=cluster.train.num_ranks,
-        update_s=job.costs.optimizer * logged.noise.lognormvariate(0, SPAN_NOISE),
+        update_s=statistics.fmean(logged.updates),
         reduce_s=ring_s(job.reduce_bytes, cluster.train.num_ranks, 1.0) * logged.noise.lognormvariate(0, SPAN_NOISE),
         sync_s=job.sync_s * logged.noise.lognormvariate(0, SPAN_NOISE),
     )
-    work = model_work(job, steps)
     longer = extended(work, RESHUFFLED_STEPS, seed=seed)
-    if not slow:
+    if slow == HEALTHY:
         return Sides(parameters=calibrate(trace), work=longer)
     healthy = Sides(parameters=calibrate(trace), work=work)
-    factors = slowdowns(rollout_busy_s(run), model_busy_s(healthy, cluster))
-    return Sides(parameters=calibrate(replace(trace, replica_slowdown=factors)), work=longer)
+    told = replace(
+        trace,
+        replica_slowdown=slowdowns(busy_s(run, Role.ROLLOUT), model_busy_s(healthy, cluster)) if slow.replica else (),
+        rank_slowdown=slowdowns(rank_compute_s(run, trace), [1.0] * trace.num_ranks) if slow.rank else (),
+    )
+    return Sides(parameters=calibrate(told), work=longer)
 
 
-def rollout_busy_s(run: VirtualRun) -> list[float]:
-    """Return each replica's busy seconds of a run, as a device monitor shows them."""
+def busy_s(run: VirtualRun, role: Role) -> list[float]:
+    """Return each device's busy seconds of a run, as a device monitor shows them."""
     busy: Counter[int] = Counter()
     for step in run.steps:
         for device in step.devices:
-            if device.role is Role.ROLLOUT:
+            if device.role is role:
                 busy[device.index] += device.virtual_busy_s
     return [busy[i] for i in sorted(busy)]
+
+
+def rank_compute_s(run: VirtualRun, trace: StepTrace) -> list[float]:
+    """Return each rank's seconds on its own micro-batches: balanced by tokens, so healthy ones are alike."""
+    together_s = len(run.steps) * (trace.update_s + trace.reduce_s + trace.sync_s)
+    return [max(seconds - together_s, 0.0) for seconds in busy_s(run, Role.TRAINER)]
 
 
 def model_busy_s(sides: Sides, cluster: Cluster) -> list[float]:
@@ -236,14 +142,14 @@ def model_busy_s(sides: Sides, cluster: Cluster) -> list[float]:
     return busy
 
 
-def truth(job: Job, cluster: Cluster, seed: int, slow: tuple[float, ...] = ()) -> tuple[float, dict[int, float]]:
+def truth(job: Job, cluster: Cluster, seed: int, slow: Slow = HEALTHY) -> tuple[float, dict[int, float]]:
     """Return the true step and P(lag)."""
     is_async = cluster.queue.schedule == "async"
     counted, warmup = (ASYNC_STEPS, ASYNC_WARMUP) if is_async else (TRUTH_STEPS, TRUTH_WARMUP)
     num_steps = counted + warmup
-    run = simulate(
-        spec_of(job, cluster, slow=slow), truth_work(job, lengths(job, num_steps, seed)), job.costs, num_steps=num_steps
-    )
+    costs = Jittered(job=job, draw=random.Random(seed + 2))
+    work = truth_work(draw_work(job, num_steps, seed))
+    run = simulate(spec_of(job, cluster, slow=slow), work, costs, num_steps=num_steps)
     rows: Counter[int] = Counter()
     for step in run.steps[warmup:]:
         rows.update(step.rows_by_lag)
@@ -292,13 +198,23 @@ def other_count(cluster: Cluster, draw: random.Random) -> Cluster:
     )
 
 
+def draw_slow(base: Cluster, draw: random.Random) -> Slow:
+    """Draw stragglers: of a replica where the sides take turns, of a rank where three can be compared."""
+    replica, rank = (draw.uniform(1.5, 3.0),), (draw.uniform(1.2, 2.0),)
+    has_replica, has_rank = draw.random() < 0.25, draw.random() < 0.25
+    return Slow(
+        replica=replica if has_replica and base.queue.schedule == "sync" else (),
+        rank=rank if has_rank and base.train.num_ranks >= 3 else (),
+    )
+
+
 def count_row(seed: int) -> dict[str, object]:
     """Score one device-count what-if."""
     draw = random.Random(seed)
     job = draw_job(draw)
     base = base_cluster(job, draw, draw.choice([8, 16, 24, 32]))
     other = other_count(base, draw)
-    slow = (draw.uniform(1.5, 3.0),) if draw.random() < 0.25 and base.queue.schedule == "sync" else ()
+    slow = draw_slow(base, draw)
     sides = profile(job, base, seed, slow)
     (base_s, _), (other_s, _) = (truth(job, c, seed + 10_000, slow) for c in (base, other))
     again = truth(job, other, seed + 20_000, slow)[0] / truth(job, base, seed + 20_000, slow)[0]
@@ -315,27 +231,40 @@ def count_row(seed: int) -> dict[str, object]:
         "floor": abs(again / ratio - 1),
         "no_change": abs(1 / ratio - 1),
         "by_devices": abs(base.num_devices / other.num_devices / ratio - 1),
-        "has_straggler": bool(slow),
-        "has_tools": job.has_tools,
+        "slow": [*(f"replica {f:.2f}" for f in slow.replica), *(f"rank {f:.2f}" for f in slow.rank)],
+        "job": jitter_of(job),
         "num_free": sides.parameters.num_free,
     }
 
 
-def async_row(seed: int) -> dict[str, object]:
-    """Score one asynchronous configuration forecast from a synchronous profile."""
-    draw = random.Random(seed)
-    job = draw_job(draw)
-    num_devices = draw.choice([8, 16, 24])
-    base = base_cluster(job, draw, num_devices)
-    trainers = max(1, round(num_devices * draw.uniform(0.2, 0.75)))
-    other = Cluster(
-        rollout=replace(base.rollout, num_replicas=num_devices - trainers, max_rows=draw.choice([None, 8, 16])),
+def jitter_of(job: Job) -> list[str]:
+    """Name what a job has of tools, pauses and unequal updates."""
+    has = {"tools": job.tool_s, "pauses": job.pause_chance, "updates": job.update_log_sd}
+    return [name for name, value in has.items() if value > 0]
+
+
+def other_queue(base: Cluster, draw: random.Random, num_devices: int, *, is_starved: bool) -> Cluster:
+    """Draw an asynchronous configuration; a starved one has few replicas, each of few rows."""
+    few, many = STARVED_TRAINERS if is_starved else (0.2, 0.75)
+    trainers = min(max(1, round(num_devices * draw.uniform(few, many))), num_devices - 1)
+    rows = draw.choice([4, 8, 16]) if is_starved else draw.choice([None, 8, 16])
+    return Cluster(
+        rollout=replace(base.rollout, num_replicas=num_devices - trainers, max_rows=rows),
         train=replace(base.train, num_ranks=trainers),
         queue=QueueKnobs(
             schedule="async", max_lag=draw.choice([1, 2, 3, 4]), consume=draw.choice(["in_order", "first_done"])
         ),
     )
-    sides = profile(job, base, seed, ())
+
+
+def async_row(seed: int) -> dict[str, object]:
+    """Score one asynchronous configuration forecast from a synchronous profile; odd seeds are starved by rule."""
+    draw = random.Random(seed)
+    job = draw_job(draw)
+    num_devices = draw.choice([8, 16, 24])
+    base = base_cluster(job, draw, num_devices)
+    other = other_queue(base, draw, num_devices, is_starved=seed % 2 == 1)
+    sides = profile(job, base, seed, HEALTHY)
     (base_s, _), (other_s, lag) = (truth(job, c, seed + 10_000) for c in (base, other))
     floor_lag = truth(job, other, seed + 20_000)[1]
     new = forecast_step(sides, other)
@@ -344,7 +273,10 @@ def async_row(seed: int) -> dict[str, object]:
         "seed": seed,
         "bound": other.queue.max_lag,
         "consume": other.queue.consume,
-        "split": [trainers, num_devices - trainers],
+        "split": [other.train.num_ranks, other.rollout.num_replicas],
+        "is_starved_by_rule": seed % 2 == 1,
+        "max_rows": other.rollout.max_rows,
+        "job": jitter_of(job),
         "true_ratio": round(ratio, 4),
         "forecast_ratio": [round(r, 4) for r in (made.low, made.mid, made.high)],
         "is_covered": made.low <= ratio <= made.high,
@@ -419,7 +351,6 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
-    start_s = time.process_time()
     few = 3 if args.quick else None
     counts = [said(count_row(args.seed * 1000 + i)) for i in range(few or NUM_COUNTS)]
     asyncs = async_rows(args.seed * 1000 + 500, few or NUM_ASYNC)
@@ -427,10 +358,9 @@ def main() -> int:
     print(json.dumps(found, indent=2))
     draw = random.Random(args.seed * 1000)
     job = draw_job(draw)
-    print(parameter_table(profile(job, base_cluster(job, draw, 16), args.seed * 1000, ()).parameters.listed))
+    print(parameter_table(profile(job, base_cluster(job, draw, 16), args.seed * 1000, HEALTHY).parameters.listed))
     if not args.quick:
-        took_s = round(time.process_time() - start_s)
-        made = {"seed": args.seed, "cpu_s": took_s, **found, "counts": counts, "asyncs": asyncs}
+        made = {"seed": args.seed, **found, "counts": counts, "asyncs": asyncs}
         (HERE / "results" / "forecast_virtual.json").write_text(json.dumps(made, indent=2) + "\n")
     return 0
 
