@@ -29,6 +29,7 @@ from steptune.engine.virtual.outcome import VirtualRun
 from steptune.engine.virtual.spec import ClusterSpec, ring_s
 from steptune.forecast.cluster.calibrate import MicroBatch, StepTrace, calibrate, slowdowns
 from steptune.forecast.cluster.decode import DrainPoint
+from steptune.forecast.cluster.lengths import sampled_log_sd
 from steptune.forecast.cluster.parameters import parameter_table
 from steptune.forecast.cluster.pool import Pool, fresh
 from steptune.forecast.cluster.queue import QueueKnobs
@@ -37,7 +38,7 @@ from steptune.forecast.cluster.rollout_knobs import RolloutKnobs
 from steptune.forecast.cluster.sides import Cluster, Sides
 from steptune.forecast.cluster.step import forecast_step, step_seconds
 from steptune.forecast.cluster.train_side import TrainKnobs
-from steptune.forecast.cluster.work import extended
+from steptune.forecast.cluster.work import Work, extended
 
 HERE = Path(__file__).resolve().parent
 PROFILED_STEPS = 8
@@ -102,6 +103,7 @@ def profile(job: Job, cluster: Cluster, seed: int, slow: Slow) -> Sides:
         reduce_s=ring_s(job.reduce_bytes, cluster.train.num_ranks, 1.0) * logged.noise.lognormvariate(0, SPAN_NOISE),
         sync_s=job.sync_s * logged.noise.lognormvariate(0, SPAN_NOISE),
     )
+    work = replace(work, length_log_sd=sampled_log_sd([group for step in work.steps for group in step]))
     longer = extended(work, RESHUFFLED_STEPS, seed=seed)
     if slow == HEALTHY:
         return Sides(parameters=calibrate(trace), work=longer)
@@ -143,13 +145,25 @@ def model_busy_s(sides: Sides, cluster: Cluster) -> list[float]:
 
 
 def truth(job: Job, cluster: Cluster, seed: int, slow: Slow = HEALTHY) -> tuple[float, dict[int, float]]:
-    """Return the true step and P(lag)."""
-    is_async = cluster.queue.schedule == "async"
-    counted, warmup = (ASYNC_STEPS, ASYNC_WARMUP) if is_async else (TRUTH_STEPS, TRUTH_WARMUP)
-    num_steps = counted + warmup
+    """Return the true step and P(lag) on lengths of that seed."""
+    return run_on(draw_work(job, sum(steps_of(cluster)), seed), job, cluster, seed, slow)
+
+
+def same_lengths(sides: Sides, job: Job, cluster: Cluster, seed: int) -> tuple[float, dict[int, float]]:
+    """Return the true step and P(lag) on the *profile's* lengths: what is left of an error is not their draw."""
+    return run_on(extended(sides.work, sum(steps_of(cluster)), seed=seed), job, cluster, seed, HEALTHY)
+
+
+def steps_of(cluster: Cluster) -> tuple[int, int]:
+    """Return the steps that count and those that do not."""
+    return (ASYNC_STEPS, ASYNC_WARMUP) if cluster.queue.schedule == "async" else (TRUTH_STEPS, TRUTH_WARMUP)
+
+
+def run_on(work: Work, job: Job, cluster: Cluster, seed: int, slow: Slow) -> tuple[float, dict[int, float]]:
+    """Run the virtual cluster; return its step and P(lag)."""
+    counted, warmup = steps_of(cluster)
     costs = Jittered(job=job, draw=random.Random(seed + 2))
-    work = truth_work(draw_work(job, num_steps, seed))
-    run = simulate(spec_of(job, cluster, slow=slow), work, costs, num_steps=num_steps)
+    run = simulate(spec_of(job, cluster, slow=slow), truth_work(work), costs, num_steps=counted + warmup)
     rows: Counter[int] = Counter()
     for step in run.steps[warmup:]:
         rows.update(step.rows_by_lag)
@@ -267,6 +281,7 @@ def async_row(seed: int) -> dict[str, object]:
     sides = profile(job, base, seed, HEALTHY)
     (base_s, _), (other_s, lag) = (truth(job, c, seed + 10_000) for c in (base, other))
     floor_lag = truth(job, other, seed + 20_000)[1]
+    (same_base_s, _), (same_s, same_lag) = (same_lengths(sides, job, c, seed + 30_000) for c in (base, other))
     new = forecast_step(sides, other)
     ratio, made = other_s / base_s, forecast_ratio(sides, base, other)
     return {
@@ -281,10 +296,12 @@ def async_row(seed: int) -> dict[str, object]:
         "forecast_ratio": [round(r, 4) for r in (made.low, made.mid, made.high)],
         "is_covered": made.low <= ratio <= made.high,
         "error": abs(made.mid / ratio - 1),
+        "error_same_lengths": abs(made.mid / (same_s / same_base_s) - 1),
         "true_lag": {k: round(p, 3) for k, p in lag.items()},
         "forecast_lag": {k: round(p, 3) for k, p in new.lag.items()},
         "lag_error": widest(lag, new.lag),
         "lag_floor": widest(lag, floor_lag),
+        "lag_error_same_lengths": widest(same_lag, new.lag),
         "mean_lag_error": abs(mean_lag(lag) - new.mean_lag),
         "mean_lag_floor": abs(mean_lag(lag) - mean_lag(floor_lag)),
         "is_held_at_bound": lag.get(other.queue.max_lag, 0.0) >= NOT_HELD,
@@ -335,7 +352,15 @@ def summary(counts: list[dict[str, object]], asyncs: list[dict[str, object]]) ->
         "counts_within_8_percent": f"{sum(e <= 0.08 for e in column(counts, 'error'))} of {len(counts)}",
         "async": {
             k: spread(column(asyncs, k))
-            for k in ("error", "lag_error", "lag_floor", "mean_lag_error", "mean_lag_floor")
+            for k in (
+                "error",
+                "error_same_lengths",
+                "lag_error",
+                "lag_floor",
+                "lag_error_same_lengths",
+                "mean_lag_error",
+                "mean_lag_floor",
+            )
         },
         "lags_within_0.05": f"{sum(e <= 0.05 for e in column(asyncs, 'lag_error'))} of {len(asyncs)}",
         "mean_lags_within_0.15": f"{sum(e <= 0.15 for e in column(asyncs, 'mean_lag_error'))} of {len(asyncs)}",

@@ -102,8 +102,10 @@ def test_overlapping_the_profiled_sides_is_forecast_to_win() -> None:
 
 def test_a_summary_of_lengths_widens_the_interval() -> None:
     summary = SummaryLengths(prompt_mean=4, completion_mean=22, completion_max=40, clipped_frac=0.0)
+    # eight steps of the same: eight rollouts alone know less of their job than a mean and a maximum of many
+    sampled = SampledLengths(prompt=(4,) * 64, completion=(10, 20, 30, 40, 15, 25, 35, 5) * 8, rollouts_per_step=8)
     spread = []
-    for lengths in (None, summary):
+    for lengths in (sampled, summary):
         made = profile(lengths=lengths)
         work = work_of(made, seed=0)
         forecast = forecast_step(Sides(parameters=parameters_of(made, work, cluster(2, 2)), work=work), cluster(2, 2))

@@ -54,7 +54,20 @@ class StepTrace:
     """Per step, what no other span covers."""
     acceptance: float = 1.0
     replica_slowdown: tuple[float, ...] = ()
+    """Seconds of each replica over a healthy one's, as `slowdowns` finds them; those not named are healthy."""
     rank_slowdown: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        factors = (*self.replica_slowdown, *self.rank_slowdown)
+        if not all(math.isfinite(f) and f > 0 for f in factors):
+            raise ForecastError(
+                explain(
+                    "a device cannot be so slow",
+                    got=f"replicas {self.replica_slowdown}, ranks {self.rank_slowdown}",
+                    allowed="seconds over a healthy device's: positive and finite",
+                    hint="leave out what was not measured; those not named are healthy",
+                )
+            )
 
 
 def calibrate(trace: StepTrace) -> StepParameters:
@@ -195,6 +208,7 @@ def _listed(made: StepParameters) -> list[Parameter]:
     ]
     terms = [
         ("decode per cached token", curve.per_cached_token_s, "drain, equal rows"),
+        ("decode stall per iteration", curve.stall_s, "drain, mean beyond the knots"),
         ("prefill fixed", made.rollout.prefill_base_s, "prefill spans"),
         ("prefill per token", made.rollout.prefill_per_token_s, "prefill spans"),
         ("train per token", train.per_token_s, "micro-batches"),
@@ -211,8 +225,16 @@ def _listed(made: StepParameters) -> list[Parameter]:
         for name, value, where in terms
         if value > 0
     ]
+    stragglers = [
+        Parameter(
+            name=f"{side} {i} over a healthy one", value=f, unit="1", source=Source.MEASURED, where="busy seconds"
+        )
+        for side, factors in (("replica", made.rollout.slowdown), ("rank", train.slowdown))
+        for i, f in enumerate(factors)
+        if f != 1
+    ]
     errors = [
         Parameter(name=f"{side} prices, log sd", value=sd, unit="1", source=Source.FORECAST, where="prior")
         for side, sd in (("rollout", made.rollout_log_sd), ("train", made.train_log_sd), ("sync", made.sync_log_sd))
     ]
-    return [*knots, *measured, *errors]
+    return [*knots, *measured, *stragglers, *errors]

@@ -9,6 +9,9 @@ While a batch drains, running sequences fall from N to 1, so a single run of the
 N: no sweep is needed. The surprise: rows and cached tokens fall together in a drain. The slope per cached token is
 therefore taken only from pairs of intervals with the *same* running rows; where those cannot tell it is zero.
 
+Knots are medians, which one slow iteration in a hundred does not move; but time adds up by its mean. What all
+iterations took beyond the knots is kept as a stall per iteration. It adds: a pause is no longer for having more rows.
+
 The curve never falls with more rows: a measured dip is noise, and pooling adjacent violators takes it out
 (Barlow et al. 1972), so more work is never forecast to be faster.
 """
@@ -16,7 +19,7 @@ The curve never falls with more rows: a measured dip is noise, and pooling adjac
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import final
 
@@ -63,11 +66,13 @@ class DecodeCurve:
     """Seconds per row beyond the last knot; None is the last two knots' line."""
     log_sd: float = 0.0
     """Standard deviation of the log of one iteration about the curve."""
+    stall_s: float = 0.0
+    """Seconds of a mean iteration that the knots leave out, whatever its rows: an engine that stands still at times."""
     _table: dict[int, float] = field(default_factory=dict[int, float], compare=False, repr=False)
 
     def __post_init__(self) -> None:
         rising = all(b > a for a, b in zip(self.rows, self.rows[1:], strict=False))
-        sound = all(math.isfinite(s) and s >= 0 for s in (*self.seconds, self.per_cached_token_s))
+        sound = all(math.isfinite(s) and s >= 0 for s in (*self.seconds, self.per_cached_token_s, self.stall_s))
         if not (self.rows and len(self.rows) == len(self.seconds) and rising and sound):
             raise ForecastError(
                 explain(
@@ -80,10 +85,13 @@ class DecodeCurve:
 
     def base_s(self, running: int) -> float:
         """Return seconds of an iteration of ``running`` rows whose cache is empty; zero rows take no time."""
+        if running <= 0:
+            return 0.0
         known = self._table.get(running)
         if known is None:
-            known = self._table[running] = self._line(running) if running > 0 else 0.0
-        return known
+            known = self._table[running] = self._line(running)
+        # outside the table, which a copy with another stall shares
+        return known + self.stall_s
 
     def iteration_s(self, running: int, cached_tokens: float) -> float:
         """Return seconds of one iteration."""
@@ -132,13 +140,13 @@ def curve_from_drain(points: Sequence[DrainPoint]) -> DecodeCurve:
     )
     errors = [math.log(p.seconds / s) for p in used if (s := made.iteration_s(round(p.running), p.cached_tokens)) > 0]
     spread = math.sqrt(math.fsum(e * e for e in errors) / len(errors)) if errors else 0.0
-    return DecodeCurve(
-        rows=made.rows,
-        seconds=made.seconds,
-        per_cached_token_s=slope,
-        tail_slope_s=made.tail_slope_s,
-        log_sd=spread,
-    )
+    return replace(made, log_sd=spread, stall_s=_stall_s(made, used))
+
+
+def _stall_s(curve: DecodeCurve, points: Sequence[DrainPoint]) -> float:
+    """Return what all iterations took beyond the curve, per iteration: mean minus median, and never below 0."""
+    beyond = [p.iterations * (p.seconds - curve.iteration_s(round(p.running), p.cached_tokens)) for p in points]
+    return max(math.fsum(beyond) / math.fsum(p.iterations for p in points), 0.0)
 
 
 def curve_from_costs(curve: CostCurve) -> DecodeCurve:
