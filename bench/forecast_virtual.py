@@ -51,6 +51,7 @@ RESHUFFLED_STEPS = 32
 NUM_COUNTS, NUM_ASYNC = 12, 12
 STARVED_TRAINERS = (0.5, 0.8)
 """Part of the devices that train where the trainer is to be starved."""
+WHAT = "virtual cluster only: every second is one of its own clock, none of a wall clock, no real engine ran"
 NOT_HELD = 0.95
 """P(lag = bound) below which a configuration is not held at its bound."""
 
@@ -385,7 +386,7 @@ def main() -> int:
     job = draw_job(draw)
     print(parameter_table(profile(job, base_cluster(job, draw, 16), args.seed * 1000, HEALTHY).parameters.listed))
     if not args.quick:
-        made = {"seed": args.seed, **found, "counts": counts, "asyncs": asyncs}
+        made = {"what": WHAT, "seed": args.seed, **found, "counts": counts, "asyncs": asyncs}
         (HERE / "results" / "forecast_virtual.json").write_text(json.dumps(made, indent=2) + "\n")
     return 0
 
