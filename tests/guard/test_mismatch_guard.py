@@ -116,10 +116,17 @@ def test_router_agreement_is_held_against_the_baselines_own() -> None:
 
 
 @pytest.mark.parametrize("agreement", [None, math.nan, 1.2])
-def test_router_agreement_of_one_arm_alone_is_inconclusive(agreement: float | None) -> None:
+def test_router_agreement_that_the_candidate_lacks_or_that_is_no_fraction_is_inconclusive(
+    agreement: float | None,
+) -> None:
     known, broken = steps(router_agreement_frac=0.99), steps(router_agreement_frac=agreement)
     assert judged(broken, known).judgement is Judgement.INCONCLUSIVE
-    assert judged(known, broken).judgement is Judgement.INCONCLUSIVE
+
+
+def test_a_candidate_that_begins_to_record_routes_has_no_floor_to_be_held_against() -> None:
+    assert judged(steps(router_agreement_frac=0.6), steps()).judgement is Judgement.PASS
+    half = steps_with("router_agreement_frac", [0.99, None, 0.99, 0.99])
+    assert judged(steps(router_agreement_frac=0.99), half).judgement is Judgement.INCONCLUSIVE
 
 
 BROKEN = {

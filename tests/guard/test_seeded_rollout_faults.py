@@ -10,6 +10,7 @@ from seeded_cases import lively_start, reward_of_low_tokens, run_steps, seeded_l
 from torch import Tensor
 
 from steptune.core.job import JobSpec
+from steptune.core.model import MoEModel
 from steptune.core.profile import GapStats
 from steptune.core.trial import Observation
 from steptune.core.verdict import Judgement, Verdict
@@ -210,6 +211,27 @@ def test_int8_with_a_broken_scale_is_caught(
 
     monkeypatch.setattr(RolloutEngine, "load", with_broken_scale)
     assert mismatch(run_steps(tmp_path, rollout_dtype="int8"), healthy).judgement is Judgement.FAIL
+
+
+def test_routers_that_drift_apart_are_caught_though_routes_are_replayed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experts = MoEModel(num_layers=2, d_model=16, num_heads=2, num_kv_heads=1, num_experts=8, top_k=2, d_expert=8)
+    job = small_job(lr=1e-3).model_copy(update={"model": experts})
+    healthy = run_steps(tmp_path, job=job, router_replay=True)
+    assert min(step.router_agreement_frac or 0.0 for step in healthy) > 0.99
+    assert mismatch(healthy, healthy).judgement is Judgement.PASS
+
+    def noisy_routers(engine: RolloutEngine, state: Mapping[str, Tensor], version: int) -> None:
+        g = torch.Generator().manual_seed(version)
+        noise = {name: 0.1 * torch.randn(x.shape, generator=g) for name, x in state.items() if "router" in name}
+        assert noise
+        load(engine, {name: x + noise.get(name, 0.0) for name, x in state.items()}, version)
+
+    monkeypatch.setattr(RolloutEngine, "load", noisy_routers)
+    verdict = mismatch(run_steps(tmp_path, job=job, router_replay=True), healthy)
+    assert verdict.judgement is Judgement.FAIL
+    assert "router agreement" in verdict.because
 
 
 def mean_lengths(folder: Path) -> tuple[list[float], list[Observation]]:

@@ -55,6 +55,10 @@ class Share:
     """Completion tokens that this rank trained."""
     tokens_of_update: int
     """Completion tokens whose weights the loss was normalised over: those of all ranks."""
+    num_same_routes: int = 0
+    """Of `num_routes`, those that the trainer's own router would have chosen too."""
+    num_routes: int = 0
+    """Experts of the rollout that were replayed on this rank."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,6 +139,7 @@ class Gradients:
         """Add up the gradient of update ``number``; fill its rows of ``cur_BT`` with the log-probs of now."""
         tokens = self._token_tensors(laid, number)
         total, num_tokens = torch.zeros((), device=self.device), 0
+        routes_2 = torch.zeros(2, dtype=torch.int64, device=self.device)
         for micro in laid.plan.updates[number]:
             with recorder.span(Role.TRAINER, "train/plan"):
                 inputs = self._inputs(laid.joined, micro)
@@ -144,10 +149,20 @@ class Gradients:
                     loss = self._loss(cur_C, inputs, tokens)
                 with recorder.span(Role.TRAINER, "train/backward"):
                     loss.backward()
+            tape = inputs.context.routes
+            agreement_2 = None if tape is None else tape.agreement()
+            routes_2 += 0 if agreement_2 is None else agreement_2
             total += loss.detach()
             num_tokens += len(inputs.flat_C)
             cur_BT.view(-1)[inputs.flat_C] = cur_C.detach()
-        return Share(loss=float(total), num_tokens=num_tokens, tokens_of_update=tokens.num_tokens)
+        num_same, num_routes = routes_2.tolist()
+        return Share(
+            loss=float(total),
+            num_tokens=num_tokens,
+            tokens_of_update=tokens.num_tokens,
+            num_same_routes=num_same,
+            num_routes=num_routes,
+        )
 
     def _plan(
         self, batch: RolloutBatch, *, token_budget: int, num_updates: int, num_ranks: int, group_size: int

@@ -57,6 +57,7 @@ def observation(
         queue=supply.queue,
         zero_advantage_frac=float((scored.advantage_B == 0).float().mean()),
         arrivals=supply.arrivals,
+        router_agreement_frac=stats.router_agreement_frac,
     )
 
 

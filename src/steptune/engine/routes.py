@@ -32,6 +32,8 @@ class RouteTape:
         """``choices``: int64 [N, k] by layer, of exactly the positions that will be fed; None records."""
         self.choices = {} if choices is None else choices
         self.is_replay = choices is not None
+        self._same = dict[int, tuple[Tensor, Tensor]]()
+        """By layer, of a replay: recorded experts that the router would have chosen too, and all recorded ones."""
 
     @staticmethod
     def replaying(choice_NJk: Tensor) -> "RouteTape":
@@ -42,9 +44,18 @@ class RouteTape:
         """Return the experts to use in ``layer``: the router's own, noted down, or the recorded ones."""
         if self.is_replay:
             recorded_Nk = self.choices[layer]
+            is_recorded_Nk = recorded_Nk != NOT_RECORDED
+            is_same_Nk = (recorded_Nk[:, :, None] == expert_Nk[:, None, :]).any(-1) & is_recorded_Nk
+            self._same[layer] = is_same_Nk.sum(), is_recorded_Nk.sum()
             return torch.where(recorded_Nk == NOT_RECORDED, expert_Nk, recorded_Nk)
         self.choices[layer] = expert_Nk.detach()
         return expert_Nk
+
+    def agreement(self) -> Tensor | None:
+        """Return int64 [2] of a replay: recorded experts that the router chose itself, and all; None if none ran."""
+        if not self._same:
+            return None
+        return torch.stack([torch.stack(counts) for counts in self._same.values()]).sum(0)
 
 
 def no_routes(spec: ExpertFields, num_rows: int, max_len: int, device: torch.device) -> Tensor:

@@ -18,6 +18,7 @@ Shape letters: B rows, T completion token.
 import copy
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -32,7 +33,7 @@ from steptune.core.phase import Phase, Role, SpanKind
 from steptune.core.profile import LagStats
 from steptune.engine.events import Recorder
 from steptune.engine.gap import gap_by_lag
-from steptune.engine.gradients import Gradients, LaidOut, nothing, update_of_rows
+from steptune.engine.gradients import Gradients, LaidOut, Share, nothing, update_of_rows
 from steptune.engine.knob_checks import check_knobs
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.model import Transformer
@@ -71,6 +72,8 @@ class TrainStats:
 
     other_rank_memory_bytes: int | None
     """Peak memory of the second rank's process, what it shares with the first not counted; None without one."""
+    router_agreement_frac: float | None = None
+    """Experts of the rollout that the trainer's own router would have chosen too, 0..1; None where none is replayed."""
 
     @property
     def grad_norm(self) -> float:
@@ -83,6 +86,7 @@ class _UpdatePart:
     """One update's loss over all ranks, and what the second rank said."""
 
     loss: float
+    own: Share
     other: GradientAnswer | None
 
 
@@ -239,6 +243,7 @@ class Trainer:
             padded_tokens=plan.padded_tokens + (other.padded_tokens if other else 0),
             active_tokens=plan.active_tokens + (other.active_tokens if other else 0),
             other_rank_memory_bytes=other.peak_memory_bytes if other else None,
+            router_agreement_frac=_router_agreement(parts),
         )
 
     def _order(self, prepared: PreparedBatch, number: int, recorder: Recorder) -> None:
@@ -253,7 +258,7 @@ class Trainer:
         start_s = recorder.clock()
         own = self.gradients.accumulate(laid, number, recorder, cur_BT)
         if self.second is None:
-            return _UpdatePart(loss=own.loss, other=None)
+            return _UpdatePart(loss=own.loss, own=own, other=None)
         busy_s = recorder.clock() - start_s
         with recorder.span(Role.TRAINER, "train/rank_wait", SpanKind.EXPOSED_WAIT):
             other = self.second.gradient()
@@ -262,7 +267,7 @@ class Trainer:
         check_shares((own, other.share))
         with recorder.span(Role.TRAINER, "train/reduce"):
             self.second.add()
-        return _UpdatePart(loss=own.loss + other.share.loss, other=other)
+        return _UpdatePart(loss=own.loss + other.share.loss, own=own, other=other)
 
     def state(self) -> TrainerState:
         """Return copies of weights and optimizer state: with them a run continues exactly."""
@@ -293,6 +298,12 @@ class Trainer:
         self.optimizer.step()
         self.optimizer.zero_grad()
         return norm
+
+
+def _router_agreement(parts: Sequence[_UpdatePart]) -> float | None:
+    shares = [share for part in parts for share in (part.own, part.other.share if part.other else None) if share]
+    num_routes = sum(share.num_routes for share in shares)
+    return sum(share.num_same_routes for share in shares) / num_routes if num_routes else None
 
 
 def _check_finite(rollout: RolloutBatch) -> None:

@@ -136,9 +136,13 @@ def _worst_token(candidate: Sequence[GapStats], baseline: Sequence[GapStats]) ->
 
 
 def _routing(candidate: Sequence[Observation], baseline: Sequence[Observation]) -> list[Finding]:
-    """Judge how often trainer and rollout would choose the same experts; nothing where neither arm was measured."""
+    """Judge how often trainer and rollout would choose the same experts.
+
+    Nothing is said where the baseline was not measured: routes are recorded where they are replayed, and a candidate
+    that begins to replay them has no floor to be held against.
+    """
     ours, theirs = ([step.router_agreement_frac for step in steps] for steps in (candidate, baseline))
-    if all(value is None for value in (*ours, *theirs)):
+    if all(value is None for value in theirs):
         return []
     ours, theirs = finite_or_none(ours), finite_or_none(theirs)
     if ours is None or theirs is None or not all(0 <= value <= 1 for value in (*ours, *theirs)):
