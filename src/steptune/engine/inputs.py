@@ -17,7 +17,7 @@ from steptune.engine.attention import CPU, attend_runs
 from steptune.engine.context import Context
 from steptune.engine.micro_batch import MicroBatch
 from steptune.engine.recur import RunsRecur
-from steptune.engine.routes import RouteTape
+from steptune.engine.routes import NOT_RECORDED, RouteTape
 from steptune.engine.types import PromptBatch, RolloutBatch
 
 
@@ -64,8 +64,21 @@ def join_rows(rollout: RolloutBatch, pad_id: int) -> JoinedRows:
         prompt_lengths_B=prompts.lengths_B,
         completion_BT=rollout.completion_BT,
         mask_BT=mask_BT,
-        routes_BLJk=rollout.routes_BLJk,
+        routes_BLJk=_fed_routes(rollout),
     )
+
+
+def _fed_routes(rollout: RolloutBatch) -> Tensor | None:
+    """Return the recorded experts of positions whose output was used.
+
+    A row's last token predicts nothing, and rows that were done before their wave went on being fed: what the table
+    holds there is of other tokens, and is left to the trainer's own router.
+    """
+    if rollout.routes_BLJk is None:
+        return None
+    num_used_B = rollout.prompts.lengths_B + rollout.lengths_B - 1
+    is_idle_BL = torch.arange(rollout.routes_BLJk.shape[1]) >= num_used_B[:, None]
+    return rollout.routes_BLJk.masked_fill(is_idle_BL[:, :, None, None], NOT_RECORDED)
 
 
 def groups_share_prompts(prompts: PromptBatch) -> bool:
