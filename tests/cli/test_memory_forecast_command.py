@@ -32,25 +32,26 @@ def test_a_configuration_gets_its_table_of_bytes(script: Path, capsys: pytest.Ca
 
 
 def test_a_job_that_does_not_fit_is_told_what_would(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["forecast", str(script), "--device", "RTX 4090", "--model", "Qwen/Qwen2.5-14B"]) == 1
+    assert main(["forecast", str(script), "--device", "RTX 4090", "--model", "Qwen/Qwen2.5-14B"]) == 3
     out = capsys.readouterr().out
     assert "does not fit" in out
     assert "fits with" in out
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "said", "code"),
     [
-        ([], "--device"),
-        (["--device", "H9000"], "H9000"),
-        (["--device", "H100", "--model", "Qwen9-1B"], "Qwen9-1B"),
-        (["--device", "H100", "--model", "missing/config.json"], "no model configuration"),
+        ([], "--device", 2),
+        (["--device", "H9000"], "H9000", 2),
+        (["--device", "H100", "--num-devices", "0"], "--num-devices", 2),
+        (["--device", "H100", "--model", "Qwen9-1B"], "Qwen9-1B", 1),
+        (["--device", "H100", "--model", "missing/config.json"], "no model configuration", 1),
     ],
 )
 def test_what_is_missing_is_said_in_one_sentence(
-    script: Path, flags: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    script: Path, flags: list[str], said: str, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["forecast", str(script), *flags]) == 1
+    assert main(["forecast", str(script), *flags]) == code
     assert said in capsys.readouterr().err
 
 
@@ -58,7 +59,7 @@ def test_settings_can_be_changed_in_the_frameworks_own_spelling(
     script: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     longer = ["--set", "data.max_response_length=60000", "--set", "actor_rollout_ref.model.use_fused_kernels=False"]
-    assert main(["forecast", str(script), "--device", "H100", *longer]) == 1
+    assert main(["forecast", str(script), "--device", "H100", *longer]) == 3
     assert "does not fit" in capsys.readouterr().out
 
 
@@ -75,3 +76,52 @@ def test_a_file_without_settings_is_refused(tmp_path: Path, capsys: pytest.Captu
     (tmp_path / "note.txt").write_text("hello\n")
     assert main(["forecast", str(tmp_path / "note.txt"), "--device", "H100"]) == 1
     assert "no settings" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("setting", "hint"),
+    [
+        ("nonsense=3", "spell it as the framework does"),
+        ("data.max_respons_length=9", "did you mean `data.max_response_length`"),
+        ("max_response_length=9", "did you mean `data.max_response_length`"),
+        ("trainer.total_epochs=3", "does not change the bytes"),
+    ],
+)
+def test_a_setting_that_the_count_does_not_read_is_refused(
+    script: Path, setting: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["forecast", str(script), "--device", "H100", "--set", setting]) == 2
+    captured = capsys.readouterr()
+    assert not captured.out
+    assert f"got `{setting.partition('=')[0]}`; allowed: " in captured.err
+    assert "data.max_prompt_length" in captured.err
+    assert hint in captured.err
+
+
+def test_devices_that_contradict_the_settings_are_refused_and_named(
+    script: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["forecast", str(script), "--device", "H100", "--num-devices"]
+    assert main([*asked, "8"]) == 0
+    assert main([*asked, "1"]) == 2
+    assert "`--num-devices 1` and `trainer.n_gpus_per_node` 8" in capsys.readouterr().err
+
+
+def test_devices_that_the_settings_leave_to_a_variable_are_taken(
+    script: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script.write_text(CONFIG.replace("n_gpus_per_node=8", "n_gpus_per_node=$GPUS"))
+    assert main(["forecast", str(script), "--device", "H100", "--num-devices", "4"]) == 0
+    assert "trainer    4 devices" in capsys.readouterr().out
+
+
+def test_a_logs_work_beside_a_configuration_names_both_ways(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["forecast", str(script), "--device", "H100", "--set", "group_size=4"]) == 2
+    err = capsys.readouterr().err
+    assert "`--set group_size` asks about the step of a log with phase times" in err
+    assert "a configuration (its memory)" in err
+
+
+def test_flags_of_a_configuration_are_not_ignored_beside_a_job(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["forecast", "job.toml", "--device", "H100"]) == 2
+    assert "`--device` is for a configuration or a log" in capsys.readouterr().err

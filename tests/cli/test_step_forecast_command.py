@@ -50,6 +50,25 @@ def test_a_sweep_prints_a_table_and_the_first_in_full(capsys: pytest.CaptureFixt
     assert out.count("device-s") >= 4
 
 
+def test_other_work_alone_is_a_question_about_a_log(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["forecast", V22, "--set", "group_size=4"]) == 0
+    assert "the same job on 16 devices, group_size 4" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("flags", [["--fewest"], ["--on", "16"], ["--sweep", "--async", "1"]])
+def test_the_measured_configuration_is_said_to_be_measured(
+    flags: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["forecast", V22, *flags, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    itself = [row for row in (answer, *answer["ranking"]) if row["configuration"] == answer["measured_configuration"]]
+    assert itself
+    assert {row[name]["source"] for row in itself for name in ("step_time", "ratio")} == {"measured"}
+    assert main(["forecast", V22, *flags]) == 0
+    out = capsys.readouterr().out
+    assert "as measured" in out if answer["ranking"] else "5 h 14 m (measured, n=1)\nratio      1.00 x (the" in out
+
+
 @pytest.mark.parametrize(
     ("flags", "said"),
     [

@@ -1,1 +1,1 @@
-"""TODO one line."""
+"""Frameworks that a session can run: what each has as knobs, plans as work and launches."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from steptune.cli.frameworks import framework_of, running_framework_of
 from steptune.cli.job_files import read_job
-from steptune.cli.memory_forecast import is_config, print_memory
+from steptune.cli.memory_forecast import DOES_NOT_FIT, is_config, print_memory
 from steptune.cli.step_forecast import is_asked, print_answer
 from steptune.cli.streams import print_line, say
 from steptune.cli.wrong_call import WrongCallError
@@ -42,6 +42,7 @@ def run(args: argparse.Namespace) -> int:
         raise WrongCallError(
             explain("one job or run at a time", got=f"{len(args.targets)}", allowed="1", hint="forecast them in turn")
         )
+    _check_own(args)
     job, state = _find_profile(target, Path(args.runs))
     profile = state.baseline
     assert profile is not None, "a run without a profile is not chosen"
@@ -58,7 +59,19 @@ def run(args: argparse.Namespace) -> int:
         print_line(forecast.model_dump_json(indent=2))
     else:
         print_line(_text(profile, forecast, against))
-    return 1 if forecast.refused else 0
+    if forecast.refused:
+        return 1
+    return DOES_NOT_FIT if forecast.memory_fits is False else 0
+
+
+def _check_own(args: argparse.Namespace) -> None:
+    """Raise WrongCallError for flags of a configuration or log beside a job or run, whose profile has these facts."""
+    given = {"--device": args.device, "--model": args.model, "--num-devices": args.num_devices}
+    for flag, value in given.items():
+        if value is not None:
+            what, allowed = f"`{flag}` is for a configuration or a log", "`--set` for a job or run"
+            hint = "leave it out: a profile is of the machine it was measured on"
+            raise WrongCallError(explain(what, got=f"it beside `{args.targets[0]}`", allowed=allowed, hint=hint))
 
 
 def _forecast(framework: Framework, job: JobSpec, profile: Profile, change: Change) -> Forecast:

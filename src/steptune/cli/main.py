@@ -193,12 +193,14 @@ def _add_forecast(parser: argparse.ArgumentParser) -> None:
         type=_assignment,
         default=[],
         metavar="KNOB=VALUE",
-        help="knob to change; of a log: `prompts_per_step` or `group_size`",
+        help="knob to change; of a configuration: a key that its bytes depend on; of a log: `prompts_per_step` or "
+        "`group_size`",
     )
     parser.add_argument("--json", action="store_true", help="print the forecast as JSON")
     parser.add_argument("--runs", default="runs", metavar="DIR", help="where run folders are kept (default: runs)")
-    refused = "1 it was refused, a configuration's job does not fit"
-    parser.epilog = f"exit codes: 0 a forecast was made, {refused}, or {RUN_CODES.removeprefix('1 ')}"
+    problem, wrong_call, interrupted = RUN_CODES.rsplit(", ", 2)
+    ours = f"{problem} or a forecast that was refused, {wrong_call} or no known device, 3 the job does not fit"
+    parser.epilog = f"exit codes: 0 a forecast was made, {ours}, {interrupted}"
 
 
 def _add_questions(parser: argparse.ArgumentParser) -> None:

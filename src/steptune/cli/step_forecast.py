@@ -1,26 +1,42 @@
 """`steptune forecast LOG --on 40`: the step model asked about a pasted log.
 
-Surprise: a log without a question is read as a configuration, and its memory is forecast.
+Surprise: a log without a question is read as a configuration, and its memory is forecast. `--set` is a question where
+it names the work of a log (`group_size`), and a setting of the configuration otherwise.
 """
 
 import argparse
 import math
 from collections.abc import Sequence
+from pathlib import Path
 
 from steptune.cli.input_files import input_files
-from steptune.cli.own_files import is_job, run_folder_of
+from steptune.cli.own_files import RUN_MARK, is_job, run_folder_of
 from steptune.cli.show import presentable, print_text
 from steptune.cli.streams import print_plain
-from steptune.cli.wrong_call import WrongCallError
+from steptune.cli.wrong_call import WrongCallError, check_count
 from steptune.core.errors import explain, nearest
+from steptune.core.paste import Paste
 from steptune.forecast.ask.question import CHANGEABLE, GIVEN, Question
 
 
 def is_asked(args: argparse.Namespace) -> bool:
-    """Return whether a flag was given that only the step model answers."""
-    return bool(args.fewest or args.sweep or args.given) or any(
-        flag is not None for flag in (args.on, args.max_lag, args.split)
-    )
+    """Return whether a flag was given that only the step model answers, or a ``--set`` of a log's work."""
+    return _has_flag(args) or (bool(_work_set(args)) and not _is_own(Path(args.targets[0])))
+
+
+def _has_flag(args: argparse.Namespace) -> bool:
+    counts = (args.on, args.max_lag, args.split)
+    return bool(args.fewest or args.sweep or args.given) or any(flag is not None for flag in counts)
+
+
+def _work_set(args: argparse.Namespace) -> list[str]:
+    """Names under `--set` that the step model knows; a configuration's own keys have a dot, or other names."""
+    return [name for text in args.settings if (name := text.partition("=")[0]) in CHANGEABLE]
+
+
+def _is_own(target: Path) -> bool:
+    """Return whether a target is a job or a run of this tool, whose knobs may have the same names."""
+    return target.suffix == ".toml" or run_folder_of(target / RUN_MARK) is not None
 
 
 def print_answer(args: argparse.Namespace) -> int:
@@ -34,18 +50,34 @@ def print_answer(args: argparse.Namespace) -> int:
     from steptune.report.answer_json import answer_json
     from steptune.report.step_text import step_text
 
-    question = question_of(args)
+    question = question_of(args) if _has_flag(args) else None
     with input_files(args.targets) as paths:
         if own := next((path for path in paths if is_job(path) or run_folder_of(path) is not None), None):
             raise _wrong(
                 "this question is asked of a pasted log", f"`{own}`", "logs of a framework", "drop it, or use `--set`"
             )
-        answer = presentable(ask(read_paste(paths), question))
+        paste = read_paste(paths)
+        if question is None:
+            _check_is_log(args, paste)
+            question = question_of(args)
+        answer = presentable(ask(paste, question))
     if args.json:
         print_plain(answer_json(answer))
     else:
         print_text(step_text(answer))
     return 0
+
+
+def _check_is_log(args: argparse.Namespace, paste: Paste) -> None:
+    """Raise WrongCallError where ``--set`` asks for a log's work and no phase of a step is timed."""
+    if paste.phases or (paste.profile is not None and any(role.phases for role in paste.profile.roles)):
+        return
+    raise _wrong(
+        f"`--set {_work_set(args)[0]}` asks about the step of a log with phase times",
+        f"`{args.targets[0]}` without phase times",
+        f"such a log, or of a configuration (its memory) the framework's own keys in place of {', '.join(CHANGEABLE)}",
+        "give the log, or `--set` the key as the configuration spells it",
+    )
 
 
 def question_of(args: argparse.Namespace) -> Question:
@@ -57,8 +89,7 @@ def question_of(args: argparse.Namespace) -> Question:
     split = None if args.split is None else _split(args.split)
     counts = {"--on": args.on, "--async": args.max_lag, "--num-devices": args.num_devices}
     for flag, count in counts.items():
-        if count is not None and count < 1:
-            raise _wrong(f"`{flag}` is a count", f"`{count}`", "1 or more", "leave it out for the log's own")
+        check_count(flag, count)
     if args.device is not None or args.model is not None:
         raise _wrong(
             "`--device` and `--model` are for memory",

@@ -4,19 +4,20 @@ Only frameworks whose settings are mapped here are answered. What is missing is 
 which a user can give it: a framework, a model, a device, lengths and batches.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from steptune.core.errors import explain
+from steptune.core.errors import DeviceError, explain
 from steptune.core.estimate import Estimate, Source
 from steptune.core.paste import DeviceClaim, Paste, Setting
 from steptune.core.units import BYTES_PER_GIB
 from steptune.footprint.fit import Advice, Fit, capacity_of, judge, smallest_change
 from steptune.footprint.layout import JobLayout
 from steptune.hardware.devices import Device, named_device
-from steptune.memory.settings import view_of
+from steptune.memory.settings import View, view_of
 from steptune.memory.stated.asked import Asked, LayoutError, lacking
 from steptune.memory.stated.nemo_rl import nemo_rl_layout
 from steptune.memory.stated.trl import trl_layout
@@ -26,11 +27,18 @@ from steptune.shapes.registry import named_shape
 from steptune.shapes.shape import ModelShape
 
 LAYOUTS: dict[str, Callable[[Asked, int | None], JobLayout]] = {
-    "verl": lambda asked, _devices: verl_layout(asked),
-    "nemo_rl": lambda asked, _devices: nemo_rl_layout(asked),
+    "verl": verl_layout,
+    "nemo_rl": nemo_rl_layout,
     "trl": trl_layout,
 }
 """Frameworks whose settings become a layout."""
+
+DEVICE_KEYS = {
+    "verl": ("trainer.n_gpus_per_node", "trainer.nnodes"),
+    "nemo_rl": ("cluster.gpus_per_node", "cluster.num_nodes"),
+    "trl": ("num_processes",),
+}
+"""Settings whose product is the number of devices; without the first the others say nothing."""
 
 
 @final
@@ -44,6 +52,8 @@ class Expected:
     fit: Fit
     advice: Advice | None
     """None where it fits, or where nothing helps."""
+    view: View
+    """The settings, which know what was asked of them."""
 
 
 def expected_memory(
@@ -55,27 +65,34 @@ def expected_memory(
         paste: what was read of the job's files.
         model: a public name or the path of a config.json, in place of the settings' own.
         device: a device's name, in place of the one the input names.
-        num_devices: how many there are, where the settings do not say (TRL).
+        num_devices: how many there are, where the settings do not say.
 
     Raises:
-        LayoutError: the settings lack something; the message names it.
+        LayoutError: the settings lack something, or state another number of devices; the message names it.
         ModelError: the model's shape is not known.
-        DeviceError: the device's facts are not known.
+        DeviceError: no device is named, or its facts are not known.
     """
-    layout = stated_layout(paste, num_devices)
-    shape = _shape(paste, model)
+    view = view_of(paste)
+    layout = _layout(paste, view, num_devices)
+    shape = _shape(view, model)
     found = named_device(_device_name(paste.devices, device))
     capacity = _capacity(found, None if device else paste.devices)
     fit = judge(shape, layout, capacity)
-    return Expected(shape=shape, device=found, layout=layout, fit=fit, advice=smallest_change(shape, layout, capacity))
+    advice = smallest_change(shape, layout, capacity)
+    return Expected(shape=shape, device=found, layout=layout, fit=fit, advice=advice, view=view)
 
 
 def stated_layout(paste: Paste, num_devices: int | None = None) -> JobLayout:
     """Return the layout that the settings of a paste describe.
 
     Raises:
-        LayoutError: the framework has no mapping, or a setting that decides bytes is not stated.
+        LayoutError: the framework has no mapping, a setting that decides bytes is not stated, or ``num_devices`` is
+            not what the settings state.
     """
+    return _layout(paste, view_of(paste), num_devices)
+
+
+def _layout(paste: Paste, view: View, num_devices: int | None) -> JobLayout:
     build = LAYOUTS.get(paste.framework or "")
     if build is None or not paste.settings:
         raise LayoutError(
@@ -86,25 +103,48 @@ def stated_layout(paste: Paste, num_devices: int | None = None) -> JobLayout:
                 hint="give the launch script or the resolved configuration beside the log",
             )
         )
-    claimed = paste.devices.count if paste.devices is not None else None
-    return build(Asked(view=view_of(paste)), num_devices or claimed)
+    if num_devices is not None:
+        _check_devices(view, num_devices)
+    elif view.rule.name == "trl" and paste.devices is not None:
+        num_devices = paste.devices.count
+    return build(Asked(view=view), num_devices)
+
+
+def _check_devices(view: View, num_devices: int) -> None:
+    """Raise LayoutError where the settings state another number of devices."""
+    keys = DEVICE_KEYS[view.rule.name]
+    stated = {key: number for key in keys if view.is_set(key) and (number := view.number(key)) is not None}
+    if keys[0] not in stated or math.prod(stated.values()) == num_devices:
+        return
+    said = " and ".join(f"`{key}` {number:g}" for key, number in stated.items())
+    raise LayoutError(
+        explain(
+            "the number of devices contradicts the settings",
+            got=f"`--num-devices {num_devices}` and {said}",
+            allowed="one of both",
+            hint=f"leave `--num-devices` out, or change the setting with `--set {keys[0]}=N`",
+        )
+    )
 
 
 def model_setting(paste: Paste) -> Setting | None:
     """Return the setting that names the model."""
-    view = view_of(paste)
+    return _model_of(view_of(paste))
+
+
+def _model_of(view: View) -> Setting | None:
     found = (view.found(key) for key in view.rule.model_keys)
     return next((one for one in found if one is not None and isinstance(one.value, str)), None)
 
 
-def _shape(paste: Paste, model: str | None) -> ModelShape:
+def _shape(view: View, model: str | None) -> ModelShape:
     """A path is read only where the caller gave it: a path in a log is somebody else's machine."""
     if model is not None:
         path = Path(model)
         return read_shape(path) if path.name == "config.json" or path.is_dir() else named_shape(model)
-    stated = model_setting(paste)
+    stated = _model_of(view)
     if stated is None:
-        keys = view_of(paste).rule.model_keys
+        keys = view.rule.model_keys
         raise lacking(keys[0] if keys else "model", "a public model's name")
     return named_shape(str(stated.value))
 
@@ -113,7 +153,7 @@ def _device_name(claim: DeviceClaim | None, given: str | None) -> str:
     if given:
         return given
     if claim is None or claim.name is None:
-        raise LayoutError(
+        raise DeviceError(
             explain(
                 "the device decides whether it fits and is not stated",
                 got="no device in the input",

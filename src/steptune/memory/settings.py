@@ -4,7 +4,7 @@ The surprise: the same key is spelled with dashes on a command line and with und
 SkyRL renamed theirs; all are found, and a user who writes the old names is answered in the old names.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import final
 
 from steptune.core.knob import KnobValue
@@ -31,10 +31,13 @@ class View:
     """Former name of a key that was renamed, by its name of today."""
     speaks_old: bool
     """Whether the settings use a former name."""
+    asked: set[str] = field(default_factory=set[str], compare=False)
+    """Keys that were looked up so far, in the framework's spelling."""
 
     def found(self, key: str) -> Setting | None:
         """Return the setting under the name of today or the former one."""
         former = self.old_names.get(key)
+        self.asked.update({key, former or key})
         return self.by_key.get(_normal(key)) or (self.by_key.get(_normal(former)) if former else None)
 
     def value(self, key: str, default: KnobValue = None) -> KnobValue:
@@ -44,6 +47,10 @@ class View:
             return setting.value if setting.is_resolved and not isinstance(setting.value, tuple) else None
         known, own = default_of(self.rule.name, key)
         return own if known and own is not None else default
+
+    def was_asked(self, key: str) -> bool:
+        """Return whether ``key`` was looked up so far, in whichever spelling."""
+        return _normal(key) in map(_normal, self.asked)
 
     def number(self, key: str, default: KnobValue = None) -> float | None:
         """Return a numeric setting, None where it is not set or no number."""

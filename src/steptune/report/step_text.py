@@ -21,8 +21,8 @@ def step_text(answer: StepAnswer) -> str:
     lines = [
         f"question   {answer.question}",
         f"measured   {estimate_text(answer.measured)}, on {configuration_text(answer.measured_configuration)}",
-        f"forecast   {estimate_text(answer.step_time)}",
-        f"ratio      {main_text(answer.ratio)} ({interval_text(answer.ratio)})",
+        f"forecast   {_asked(answer)}",
+        f"ratio      {main_text(answer.ratio)} ({interval_text(answer.ratio) or answer.ratio.note})",
         f"devices    {configuration_text(answer.configuration)}",
         *(line for role in answer.roles for line in _role(role)),
         f"waits      the trainer waits {main_text(answer.exposed_wait)} a step for samples{_note(answer.exposed_wait)}",
@@ -41,6 +41,11 @@ def step_text(answer: StepAnswer) -> str:
         *(f"  {line}" for line in (*answer.notes, *answer.cannot_know)),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _asked(answer: StepAnswer) -> str:
+    is_measured = answer.step_time.source is Source.MEASURED
+    return f"{'none needed: ' if is_measured else ''}{estimate_text(answer.step_time)}"
 
 
 def configuration_text(own: Configuration) -> str:
@@ -75,7 +80,7 @@ def _ranking(rows: Sequence[Ranked]) -> list[str]:
     head = "fastest first (no intervals: ask for a row alone)"
     made = [
         f"  {main_text(row.step_time):>12}{main_text(row.ratio):>9}{main_text(row.device_ratio):>9} device-s   "
-        f"{configuration_text(row.configuration)}"
+        f"{configuration_text(row.configuration)}{', as measured' if row.step_time.source is Source.MEASURED else ''}"
         for row in rows[:MAX_ROWS]
     ]
     left = len(rows) - len(made)

@@ -1,1 +1,1 @@
-"""TODO one line."""
+"""The session: profile, search, prove, decide, within a budget; every step of it can be resumed."""

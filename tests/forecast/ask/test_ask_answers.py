@@ -22,7 +22,8 @@ def test_the_logs_own_configuration_takes_exactly_the_measured_time(name: str) -
     answer = ask(paste, Question())
     assert paste.profile is not None
     assert answer.step_time.value == paste.profile.step_time.value
-    assert (answer.ratio.low, answer.ratio.value, answer.ratio.high) == (1.0, 1.0, 1.0)
+    assert answer.step_time == paste.profile.step_time
+    assert (answer.ratio.value, answer.ratio.source, answer.ratio.low) == (1.0, "measured", None)
     assert answer.lag[0].lag == 0
     assert answer.configuration == answer.measured_configuration
 

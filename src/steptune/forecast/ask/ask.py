@@ -7,7 +7,7 @@ r"""One question to the step model about one log.
       '--> layout, facts ---------'         \--> each prior at its alternatives --> interval
 
 The surprise: the answer is the measured step times a forecast *ratio*. The configuration of the log itself is
-therefore answered with exactly what was measured, and what both runs share does not widen the interval.
+therefore answered with exactly what was measured and as measured, and what both runs share does not widen the interval.
 """
 
 import math
@@ -54,7 +54,7 @@ def ask(paste: Paste, question: Question) -> StepAnswer:
     made = forecast_step(prices.asked, choice.cluster)
     anchor = measured.step.value / base_s
     is_same = choice.cluster == prices.cluster and not question.changed
-    ratio = 1.0 if is_same else made.step_s / base_s
+    ratio = made.step_s / base_s
     roles = _roles(made, anchor)
     wait_s = next((role.idle.value for role in roles if role.role is Role.TRAINER), 0.0)
     listed = used(paste, layout, measured, facts, prices)
@@ -64,8 +64,8 @@ def ask(paste: Paste, question: Question) -> StepAnswer:
         measured_configuration=_configuration(prices.cluster),
         measured=measured.step,
         configuration=_configuration(choice.cluster),
-        step_time=_step(measured.step, ratio, spread.log_sd),
-        ratio=_forecast(ratio, "x", spread.log_sd),
+        step_time=measured.step if is_same else _step(measured.step, ratio, spread.log_sd),
+        ratio=_ITSELF if is_same else _forecast(ratio, "x", spread.log_sd),
         roles=roles,
         exposed_wait=_plain(wait_s, "s", note=_WAIT_NOTE if choice.cluster.is_colocated else ""),
         lag=tuple(LagShare(lag=lag, share=_plain(share, "frac")) for lag, share in made.lag.items()),
@@ -74,7 +74,12 @@ def ask(paste: Paste, question: Question) -> StepAnswer:
         num_free_parameters=sum(p.value.source is Source.MEASURED and p.name in FITTED for p in listed),
         unknown=unknowns(paste, layout, facts, spread),
         cannot_know=CANNOT_KNOW,
-        ranking=tuple(_ranked(row, prices.cluster, anchor, base_s) for row in ranked),
+        ranking=tuple(
+            _measured_row(row, measured.step)
+            if row.cluster == prices.cluster and not question.changed
+            else _ranked(row, prices.cluster, anchor, base_s)
+            for row in ranked
+        ),
         is_proven=choice.is_proven,
         notes=_notes(layout, measured, base_s, stretch(layout, prices, choice.cluster)),
     )
@@ -96,6 +101,14 @@ def _roles(made: StepForecast, anchor: float) -> tuple[RoleSeconds, ...]:
             )
         )
     return tuple(roles)
+
+
+_ITSELF = Estimate(value=1.0, unit="x", source=Source.MEASURED, note="the measured configuration itself")
+"""Ratio of the measured step to itself: nothing was forecast, so there is no interval."""
+
+
+def _measured_row(row: Choice, step: Estimate) -> Ranked:
+    return Ranked(configuration=_configuration(row.cluster), step_time=step, ratio=_ITSELF, device_ratio=_ITSELF)
 
 
 def _ranked(row: Choice, measured: Cluster, anchor: float, base_s: float) -> Ranked:

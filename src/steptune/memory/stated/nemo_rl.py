@@ -13,15 +13,15 @@ MEGATRON = "policy.megatron_cfg"
 DTENSOR = "policy.dtensor_cfg"
 
 
-def nemo_rl_layout(asked: Asked) -> JobLayout:
-    """Return the layout of a NeMo RL configuration.
+def nemo_rl_layout(asked: Asked, num_devices: int | None = None) -> JobLayout:
+    """Return the layout of a NeMo RL configuration on ``num_devices``, where the caller knows them.
 
     Raises:
         LayoutError: a setting that decides bytes is not stated.
     """
     longest = asked.stated("policy.max_total_sequence_length")
     is_colocated = asked.flag(f"{GENERATION}.colocated.enabled", default=True)
-    devices = asked.stated("cluster.gpus_per_node") * asked.count("cluster.num_nodes", default=1)
+    devices = num_devices or asked.stated("cluster.gpus_per_node") * asked.count("cluster.num_nodes", default=1)
     if not is_colocated:
         devices = max(1, devices - _engine_devices(asked))
     idle = Place.IDLE_HOST if is_colocated else Place.DEVICE

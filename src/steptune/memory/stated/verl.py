@@ -14,15 +14,15 @@ FUSED_CHUNK_TOKENS = 1024
 (verl/utils/experimental/torch_functional.py, `chunk_size=512`)."""
 
 
-def verl_layout(asked: Asked) -> JobLayout:
-    """Return the layout of a verl configuration.
+def verl_layout(asked: Asked, num_devices: int | None = None) -> JobLayout:
+    """Return the layout of a verl configuration on ``num_devices``, where the caller knows them.
 
     Raises:
         LayoutError: a setting that decides bytes is not stated.
     """
     longest = asked.count("data.max_prompt_length") + asked.count("data.max_response_length")
     is_megatron = asked.view.backend() == "megatron"
-    train = (_megatron if is_megatron else _fsdp)(asked, longest)
+    train = (_megatron if is_megatron else _fsdp)(asked, longest, num_devices or _devices(asked))
     return JobLayout(
         train=train,
         rollout=_engine(asked, longest),
@@ -30,7 +30,7 @@ def verl_layout(asked: Asked) -> JobLayout:
     )
 
 
-def _fsdp(asked: Asked, longest: int) -> TrainLayout:
+def _fsdp(asked: Asked, longest: int, devices: int) -> TrainLayout:
     config = f"{ACTOR}.fsdp_config"
     split = asked.count(
         f"{ACTOR}.ulysses_sequence_parallel_size", f"{config}.ulysses_sequence_parallel_size", default=1
@@ -40,7 +40,7 @@ def _fsdp(asked: Asked, longest: int) -> TrainLayout:
     goes = asked.flag(f"{config}.offload_policy")
     # gradients and AdamW's two states have the stored weights' type
     return TrainLayout(
-        num_devices=_devices(asked),
+        num_devices=devices,
         sharding="full",
         shard_ways=int(ways) if ways is not None and ways > 0 else None,
         context=split,
@@ -64,14 +64,14 @@ def _fsdp(asked: Asked, longest: int) -> TrainLayout:
     )
 
 
-def _megatron(asked: Asked, longest: int) -> TrainLayout:
+def _megatron(asked: Asked, longest: int, devices: int) -> TrainLayout:
     config = f"{ACTOR}.megatron"
     split = asked.count(f"{config}.context_parallel_size", default=1)
     granularity = asked.word(f"{config}.override_transformer_config.recompute_granularity")
     fraction = asked.number(f"{ACTOR}.optim.override_optimizer_config.optimizer_offload_fraction", 0)
     expert_tensor = asked.view.number(f"{config}.expert_tensor_parallel_size")
     return TrainLayout(
-        num_devices=_devices(asked),
+        num_devices=devices,
         sharding="optimizer" if asked.flag(f"{config}.use_distributed_optimizer", default=True) else "none",
         tensor=asked.count(f"{config}.tensor_model_parallel_size", default=1),
         pipeline=asked.count(f"{config}.pipeline_model_parallel_size", default=1),
