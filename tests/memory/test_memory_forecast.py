@@ -130,7 +130,7 @@ def test_trl_without_a_number_of_devices_asks_for_it(oom_paste: Any) -> None:
 
 def test_what_is_missing_is_named(oom_paste: Any) -> None:
     paste = oom_paste(framework="verl", settings=VERL)
-    with pytest.raises(LayoutError, match="--device"):
+    with pytest.raises(DeviceError, match="--device"):
         expected_memory(paste)
     with pytest.raises(DeviceError, match="H9000"):
         expected_memory(paste, device="H9000")

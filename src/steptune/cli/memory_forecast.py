@@ -34,7 +34,7 @@ def print_memory(args: argparse.Namespace) -> int:
         StepTuneError: the file cannot be read, or lacks what a count needs; the message names it.
         WrongCallError: the device is not named or not known, or a flag says what the count does not take.
     """
-    from steptune.memory.expected import expected_memory
+    from steptune.memory.expected import DeviceCountError, expected_memory
     from steptune.readers.read_paste import read_paste
     from steptune.report.memory_text import memory_answer, memory_text
 
@@ -42,7 +42,7 @@ def print_memory(args: argparse.Namespace) -> int:
     check_count("--num-devices", args.num_devices)
     try:
         expected = expected_memory(paste, model=args.model, device=args.device, num_devices=args.num_devices)
-    except DeviceError as error:
+    except (DeviceError, DeviceCountError) as error:
         raise WrongCallError(str(error)) from error
     _check_read(args.settings, expected.view)
     print_line(memory_answer(expected).model_dump_json(indent=2) if args.json else memory_text(expected))
@@ -67,7 +67,7 @@ def _near(key: str, known: Iterable[str]) -> str:
     """Return the keys that end in the same name, else those that are spelled alike."""
     keys = sorted(known)
     same = [one for one in keys if one.rpartition(".")[2] == key.rpartition(".")[2]]
-    close = same or get_close_matches(key, keys)
+    close = same or get_close_matches(key, keys, cutoff=0.8)
     if not close:
         return "spell it as the framework does; what is not in this list does not change the bytes of this job"
     return f"did you mean {' or '.join(f'`{one}`' for one in close)}?"

@@ -41,6 +41,10 @@ DEVICE_KEYS = {
 """Settings whose product is the number of devices; without the first the others say nothing."""
 
 
+class DeviceCountError(LayoutError):
+    """The caller's number of devices is not what the settings state."""
+
+
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Expected:
@@ -68,7 +72,8 @@ def expected_memory(
         num_devices: how many there are, where the settings do not say.
 
     Raises:
-        LayoutError: the settings lack something, or state another number of devices; the message names it.
+        LayoutError: the settings lack something; the message names it.
+        DeviceCountError: they state another number of devices.
         ModelError: the model's shape is not known.
         DeviceError: no device is named, or its facts are not known.
     """
@@ -86,8 +91,8 @@ def stated_layout(paste: Paste, num_devices: int | None = None) -> JobLayout:
     """Return the layout that the settings of a paste describe.
 
     Raises:
-        LayoutError: the framework has no mapping, a setting that decides bytes is not stated, or ``num_devices`` is
-            not what the settings state.
+        LayoutError: the framework has no mapping, or a setting that decides bytes is not stated.
+        DeviceCountError: ``num_devices`` is not what the settings state.
     """
     return _layout(paste, view_of(paste), num_devices)
 
@@ -111,13 +116,13 @@ def _layout(paste: Paste, view: View, num_devices: int | None) -> JobLayout:
 
 
 def _check_devices(view: View, num_devices: int) -> None:
-    """Raise LayoutError where the settings state another number of devices."""
+    """Raise DeviceCountError where the settings state another number of devices."""
     keys = DEVICE_KEYS[view.rule.name]
     stated = {key: number for key in keys if view.is_set(key) and (number := view.number(key)) is not None}
     if keys[0] not in stated or math.prod(stated.values()) == num_devices:
         return
     said = " and ".join(f"`{key}` {number:g}" for key, number in stated.items())
-    raise LayoutError(
+    raise DeviceCountError(
         explain(
             "the number of devices contradicts the settings",
             got=f"`--num-devices {num_devices}` and {said}",
