@@ -4,7 +4,7 @@ import pytest
 
 from steptune.stats.intervals import mean_interval
 from steptune.stats.ratio import ratio_interval
-from steptune.stats.sequential import look_confidence, sequential_interval, sequential_ratio_interval
+from steptune.stats.sequential import is_settled, look_confidence, sequential_interval, sequential_ratio_interval
 
 
 def test_the_error_is_shared_out_over_the_looks() -> None:
@@ -43,3 +43,13 @@ def test_stopping_at_the_first_exclusion_is_wrong_in_at_most_5_percent_where_a_p
         wrong_sequential += any(i.low > 0 or i.high < 0 for i in shared)
     assert wrong_sequential / 2000 <= 0.05
     assert wrong_plain / 2000 > 0.10
+
+
+def test_pairs_settle_a_line_once_they_are_clear_of_it_and_never_before_the_first_look() -> None:
+    above = [(1.0, 1.2), (1.0, 1.22), (1.0, 1.19), (1.0, 1.21)]
+    assert is_settled(above, line=0.95, first_look=4, last_look=12)
+    assert is_settled(above, line=1.5, first_look=4, last_look=12)
+    assert not is_settled(above, line=1.2, first_look=4, last_look=12)
+    assert not is_settled(above[:3], line=0.95, first_look=4, last_look=12)
+    with pytest.raises(ValueError, match="at most 3 pairs"):
+        is_settled(above, line=0.95, first_look=2, last_look=3)

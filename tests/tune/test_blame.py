@@ -150,6 +150,14 @@ def test_of_equally_fast_trials_the_lightest_to_prove_then_the_smallest_is_prefe
     assert search_state(after(whole, slower), EFFECTS).incumbent is whole
 
 
+def test_a_trial_that_its_replay_ended_clears_no_move_of_a_death() -> None:
+    died = ended(1, ["layout", "recompute"], state=TrialState.OUT_OF_MEMORY)
+    screened_out = ended(2, ["layout"], state=TrialState.STOPPED)
+    assert knobs_of(blame(after(died, screened_out), EFFECTS).banned) == set()
+    ran = ended(2, ["layout"])
+    assert knobs_of(blame(after(died, ran), EFFECTS).banned) == {"recompute"}
+
+
 @given(
     num_moves=st.integers(2, 9),
     guilty=st.integers(0, 8),

@@ -3,7 +3,7 @@
 ::
 
     SessionStarted -> Profiled(baseline) -> Diagnosed -> Proposed
-        -> [ Forecasted -> TrialStarted -> TrialEnded ]*        one round per trial
+        -> [ Forecasted -> TrialStarted -> Screened? -> TrialEnded ]*      one round per trial
         -> [ Forecasted(waterfall)* -> Waterfall ]*             one per winner; trials may follow (pruning)
         -> RewardTested*                                        trials may follow a failed one
         -> Confirmed? -> Profiled(tuned)? -> Decided -> SessionEnded
@@ -20,8 +20,9 @@ from steptune.core.change import Change, LimitPrice
 from steptune.core.decision import Decision, Outcome, Range
 from steptune.core.estimate import Estimate
 from steptune.core.forecast import Forecast
-from steptune.core.framework import Lever
+from steptune.core.framework import Lever, SideTimes
 from steptune.core.job import JobSpec
+from steptune.core.phase import Role
 from steptune.core.profile import Profile
 from steptune.core.records import Record
 from steptune.core.trial import Arm, Trial
@@ -128,6 +129,37 @@ class TrialStarted(Record):
     incumbent_signature: str
 
 
+class Screened(Record):
+    """A replay of the one side that a change touches, before its trial launches anything.
+
+    Its cost is part of the trial's, unless another process resumed between them. Where ``goes_on`` is false the trial
+    ends without a launch.
+    """
+
+    kind: Literal["screened"] = "screened"
+    number: int
+    """Of the trial."""
+    signature: str
+    """Of its change."""
+    side: Role
+    times: SideTimes | None
+    """None where the replay failed, which settles nothing."""
+    problem: str = ""
+    """Why it failed."""
+    incumbent_step_s: float
+    """The incumbent's whole step as measured before: what the side's part is taken of."""
+    booked_s: float
+    """The side's part of that step by the incumbent's own spans."""
+    devices_ratio: float
+    """See `core.trial.Trial`."""
+    ratio: Estimate | None
+    """Candidate / incumbent of the objective, the other side taken as unchanged; 90 % interval."""
+    goes_on: bool
+    because: str
+    cost_wall_s: float
+    cost_device_s: float
+
+
 class TrialEnded(Record):
     """A trial has a result: its guards' verdicts and whether it became the incumbent."""
 
@@ -223,6 +255,7 @@ Event = Annotated[
     | Proposed
     | Forecasted
     | TrialStarted
+    | Screened
     | TrialEnded
     | RewardTested
     | Waterfall

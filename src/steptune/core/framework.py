@@ -6,6 +6,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 from steptune.core.job import JobSpec, PositiveInt
 from steptune.core.knob import KnobSpec, KnobValue, Settings
+from steptune.core.phase import Role
 from steptune.core.profile import CostCurve, Lengths, SampledLengths
 from steptune.core.records import Record
 from steptune.core.trial import EvalResult, Observation
@@ -67,6 +68,37 @@ class ParityOutput(Record):
     """||parameters - first's|| / ||change of the first||, first being the first replay of the same call."""
 
 
+class SideReplay(Record):
+    """One side of the step under two configurations, in turn on the same recorded batches.
+
+    Example: ``SideReplay(side=Role.TRAINER, incumbent={...}, candidate={...}, batches_dir=".../batches", num_pairs=12,
+    first_look=4, line=0.95, max_s=300)``.
+    """
+
+    side: Role
+    """Trainer: every pass over a batch and its updates. Rollout: the batch's prompts, to the lengths it had."""
+    incumbent: dict[str, KnobValue]
+    candidate: dict[str, KnobValue]
+    batches_dir: str
+    """Folder a capturing run wrote."""
+    num_pairs: PositiveInt
+    """Most steps of each arm that count."""
+    first_look: PositiveInt
+    """Pairs after which, and after every further one, it may end before that."""
+    line: float
+    """Ratio candidate / incumbent that divides what is lost from what is not: enough is known when the pairs' interval,
+    widened for all looks (`stats.sequential.is_settled`), lies on one side of it."""
+    max_s: float
+    """Seconds after which no further pair is begun."""
+
+
+class SideTimes(Record):
+    """Seconds of one side of a step, a pair on one batch: ``SideTimes(incumbent_s=(0.41, 0.40), candidate_s=...)``."""
+
+    incumbent_s: tuple[float, ...]
+    candidate_s: tuple[float, ...]
+
+
 class Session(Protocol):
     """A launched run that waits for orders. Closing it leaves no process behind."""
 
@@ -120,6 +152,24 @@ class TakesSettings(Protocol):
         """Go on under ``settings``, which differ from the launched ones by hot knobs only.
 
         Every configuration counts its own steps, so that two arms in one launch meet the same reference lengths.
+        """
+        ...
+
+
+@runtime_checkable
+class ReplaysSides(Protocol):
+    """A framework that can run one side of a step without the other; not every one can."""
+
+    def replayable_sides(self, job: JobSpec, settings: Settings) -> frozenset[Role]:
+        """Return the sides whose time under ``settings`` a replay gives as a run would."""
+        ...
+
+    def replay_side(self, job: JobSpec, wanted: SideReplay, out_dir: Path) -> SideTimes:
+        """Time both arms, at most ``wanted.num_pairs`` pairs after a warm-up; files go under ``out_dir``.
+
+        Raises:
+            TrialError: an arm died, or there is no recorded batch.
+            MemoryError: both arms together ran out of memory.
         """
         ...
 

@@ -172,7 +172,7 @@ class Trial(Record):
     """Candidate's own step time."""
     cost_wall_s: float = 0.0
     cost_device_s: float = 0.0
-    """Core-seconds, start-up and warm-up included."""
+    """Core-seconds of everything from its start to its result: replays, start-ups and warm-ups of both arms."""
     load_avg: float | None = None
     cause: str = ""
     """Why it was stopped or failed."""

@@ -13,7 +13,8 @@ from steptune.core.knob import KnobValue
 from steptune.core.profile import CostCurve
 from steptune.engine.knob_checks import asks_for_ranks
 from steptune.engine.knobs import DType, EngineKnobs, rollout_formats
-from steptune.engine.orders import FindOrder, OfflineOrder, ProbeOrder, ReplayOrder, StartOrder
+from steptune.engine.one_sided import replay_side
+from steptune.engine.orders import FindOrder, OfflineOrder, ProbeOrder, ReplayOrder, SideOrder, StartOrder
 from steptune.engine.parity import param_distance, replay
 from steptune.engine.probe import PROBE_BUDGET_S, probe_trainer
 from steptune.engine.probe_ranks import probe_ranks
@@ -37,6 +38,9 @@ def carry_out(order: OfflineOrder) -> str:
             return COSTS.dump_json(probe(order)).decode()
         case ReplayOrder():
             return OUTPUTS.dump_json(replay_all(order)).decode()
+        case SideOrder():
+            start = torch.load(order.start_path, weights_only=True)
+            return replay_side(order.job, order.wanted, start, Path(order.folder)).model_dump_json()
 
 
 def _found(order: FindOrder) -> str:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from steptune.core.framework import ParityInput
+from steptune.core.framework import ParityInput, SideReplay
 from steptune.core.job import JobSpec
 from steptune.core.pretrained import HfModel
 from steptune.core.records import Record
@@ -51,6 +51,18 @@ class ReplayOrder(Record):
     out_path: str
 
 
-OfflineOrder = Annotated[FindOrder | StartOrder | ProbeOrder | ReplayOrder, Field(discriminator="order")]
+class SideOrder(Record):
+    """Time one side of the step under two configurations; writes both arms' times."""
+
+    order: Literal["side"] = "side"
+    job: JobSpec
+    wanted: SideReplay
+    start_path: str
+    """SFT start that the capturing run began with."""
+    folder: str
+    out_path: str
+
+
+OfflineOrder = Annotated[FindOrder | StartOrder | ProbeOrder | ReplayOrder | SideOrder, Field(discriminator="order")]
 
 ORDER: TypeAdapter[OfflineOrder] = TypeAdapter(OfflineOrder)

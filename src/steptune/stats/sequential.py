@@ -12,6 +12,9 @@ from dataclasses import replace
 from steptune.stats.intervals import DEFAULT_CONFIDENCE, Interval, mean_interval
 from steptune.stats.ratio import ratio_interval
 
+SETTLED_CONFIDENCE = 0.9
+"""Two-sided coverage over all looks of `is_settled`: 5 % on the side that would end something good."""
+
 
 def look_confidence(max_looks: int, confidence: float = DEFAULT_CONFIDENCE) -> float:
     """Return the coverage each single look needs so that all ``max_looks`` together cover ``confidence``.
@@ -47,3 +50,30 @@ def sequential_ratio_interval(
     """
     single_look = ratio_interval(candidate, incumbent, look_confidence(max_looks, confidence))
     return replace(single_look, confidence=confidence)
+
+
+def is_settled(pairs: Sequence[tuple[float, float]], *, line: float, first_look: int, last_look: int) -> bool:
+    """Return whether candidate / incumbent is surely above or surely below ``line``, looked at after every pair.
+
+    Args:
+        pairs: times so far, (incumbent, candidate), all above zero.
+        line: ratio that matters.
+        first_look: pairs below which nothing is settled.
+        last_look: most pairs there will be.
+
+    Example: ratios of 1.20, 1.22, 1.19 and 1.21 at the first of nine looks, line 0.95: above, so it is.
+
+    Raises:
+        ValueError: a time is not finite and above zero, or there are more pairs than ``last_look``.
+    """
+    if len(pairs) < first_look:
+        return False
+    if len(pairs) > last_look:
+        raise ValueError(f"at most {last_look} pairs were planned, got {len(pairs)}")
+    so_far = sequential_ratio_interval(
+        [candidate for _, candidate in pairs],
+        [incumbent for incumbent, _ in pairs],
+        max_looks=last_look - first_look + 1,
+        confidence=SETTLED_CONFIDENCE,
+    )
+    return so_far.low > line or so_far.high < line

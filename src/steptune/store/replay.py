@@ -19,6 +19,7 @@ from steptune.core.event import (
     Profiled,
     Proposed,
     RewardTested,
+    Screened,
     SessionEnded,
     SessionResumed,
     SessionStarted,
@@ -27,6 +28,7 @@ from steptune.core.event import (
     Waterfall,
 )
 from steptune.core.profile import Profile
+from steptune.core.trial import Arm
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,6 +38,8 @@ class SessionState:
     started: SessionStarted | None = None
     num_resumes: int = 0
     baseline: Profile | None = None
+    baseline_arms: tuple[Arm, ...] = ()
+    """Both arms of the A/A repeat."""
     tuned: Profile | None = None
     bottlenecks: tuple[Bottleneck, ...] | None = None
     proposed: Proposed | None = None
@@ -45,6 +49,8 @@ class SessionState:
     """Latest forecast of each row of a waterfall."""
     running: tuple[TrialStarted, ...] = ()
     """Trials that started and have no result: after a crash, the ones to run again."""
+    screened: Mapping[int, Screened] = field(default_factory=dict[int, Screened])
+    """The one-sided replay of each trial number that had one."""
     ended: tuple[TrialEnded, ...] = ()
     """Trials with a result, in the order they ended."""
     reward_tests: tuple[RewardTested, ...] = ()
@@ -54,6 +60,11 @@ class SessionState:
     decision: Decision | None = None
     session_ended: SessionEnded | None = None
     """None again after a resume."""
+
+    def screening_of(self, number: int, signature: str) -> Screened | None:
+        """Return the replay of trial ``number``, if it was of that change: a resumed session may choose another."""
+        found = self.screened.get(number)
+        return found if found is not None and found.signature == signature else None
 
     @property
     def running_numbers(self) -> tuple[int, ...]:
@@ -88,24 +99,39 @@ def _misplaced(state: SessionState, event: Event) -> str | None:
         return "a session starts once, and first"
     if state.session_ended is not None and not isinstance(event, SessionResumed):
         return "the session has ended"
-    begun = (*state.running_numbers, *state.ended_numbers)
     match event:
-        case Forecasted(purpose="trial", trial_number=number) if number in begun:
+        case Forecasted(purpose="trial", trial_number=number) if number in _begun(state):
             return f"the forecast of trial {number} is written after the trial started"
         case Forecasted(purpose="waterfall", trial_number=number) if event.forecast.change.signature in _rows(state):
             return f"the forecast of row {number} is written after the waterfall that measured it"
-        case TrialStarted(number=number) if number in begun:
-            return f"trial {number} started before"
-        case TrialStarted(number=number) if number not in state.forecasts:
-            return f"trial {number} has no forecast"
-        case TrialEnded(trial=trial) if trial.number not in state.running_numbers:
-            return f"trial {trial.number} is not running"
-        case TrialEnded(trial=trial) if not trial.state.is_terminal:
-            return f"trial {trial.number} has ended as `{trial.state}`, which is no result"
+        case TrialStarted() | Screened() | TrialEnded():
+            return _misplaced_in_trial(state, event)
         case SessionResumed(abandoned_trials=abandoned) if set(abandoned) != set(state.running_numbers):
             return f"it abandons trials {list(abandoned)}, running are {list(state.running_numbers)}"
         case _:
             return None
+
+
+def _misplaced_in_trial(state: SessionState, event: TrialStarted | Screened | TrialEnded) -> str | None:
+    match event:
+        case TrialStarted(number=number) if number in _begun(state):
+            return f"trial {number} started before"
+        case TrialStarted(number=number) if number not in state.forecasts:
+            return f"trial {number} has no forecast"
+        case Screened(number=number) if number not in state.running_numbers:
+            return f"trial {number} is not running"
+        case Screened() if state.screening_of(event.number, event.signature) is not None:
+            return f"trial {event.number} was screened before"
+        case TrialEnded(trial=trial) if trial.number not in state.running_numbers:
+            return f"trial {trial.number} is not running"
+        case TrialEnded(trial=trial) if not trial.state.is_terminal:
+            return f"trial {trial.number} has ended as `{trial.state}`, which is no result"
+        case _:
+            return None
+
+
+def _begun(state: SessionState) -> tuple[int, ...]:
+    return (*state.running_numbers, *state.ended_numbers)
 
 
 def _rows(state: SessionState) -> set[str]:
@@ -125,6 +151,8 @@ def _after(state: SessionState, event: Event) -> SessionState:
             return _after_forecast(state, event)
         case TrialStarted():
             return replace(state, running=(*state.running, event))
+        case Screened():
+            return replace(state, screened={**state.screened, event.number: event})
         case Decided():
             return replace(state, decision=event.decision)
         case Profiled() | TrialEnded() | RewardTested() | Waterfall() | Confirmed():
@@ -152,7 +180,7 @@ def _after_measurement(
 ) -> SessionState:
     match event:
         case Profiled(label="baseline"):
-            return replace(state, baseline=event.profile)
+            return replace(state, baseline=event.profile, baseline_arms=event.arms)
         case Profiled():
             return replace(state, tuned=event.profile)
         case TrialEnded():

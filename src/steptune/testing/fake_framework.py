@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Literal, final
 
 from steptune.core.errors import TrialError
-from steptune.core.framework import LaunchSpec, Lever, ParityInput, ParityOutput
+from steptune.core.framework import LaunchSpec, Lever, ParityInput, ParityOutput, SideReplay, SideTimes
 from steptune.core.job import JobSpec
 from steptune.core.knob import KnobSpec, Settings
 from steptune.core.phase import Role
 from steptune.core.profile import CostCurve, CurvePoint, GapStats, LagStats, Lengths, SampledLengths
 from steptune.core.trial import EvalResult, Observation, SpanTime
 from steptune.core.work import PlannedWork, WorkItem
+from steptune.stats.sequential import is_settled
 from steptune.testing.fake_space import (
     COMPACTION,
     PACKING,
@@ -49,6 +50,9 @@ HALF_LIFE_STEPS = 15
 REWARD_SD = 0.004
 """Seed-to-seed noise of the fake's final accuracy."""
 
+SIDE_WARM_UPS = 2
+"""Replayed steps of each arm of a one-sided replay that do not count."""
+
 REPLAYED_UPDATES = 4
 """Updates that one parity replay costs, each as long as the baseline's."""
 
@@ -76,6 +80,8 @@ class FakeFramework:
     """Virtual seconds of a launch."""
     misbooked_frac: float = 0.0
     """Part of the rollout's time that every synchronous run's spans show as training: a wrong bottleneck."""
+    sides: frozenset[Role] = frozenset()
+    """Sides of a step that can be replayed alone."""
     launches: int = 0
     spent_s: float = 0.0
     """Virtual seconds so far: start-ups, steps, rehearsals and replays."""
@@ -110,13 +116,13 @@ class FakeFramework:
     def planned_work(self, job: JobSpec, settings: Settings, lengths: Lengths) -> PlannedWork:
         """One item per side, of as many seconds as the machine is believed to take."""
         rollout_s, train_s = side_seconds(self.knob_table, settings, believed=True)
-        is_priced = not any(settings[k.name] in k.unpriced for k in self.knob_table)
-        curve = "second" if is_priced else "never probed"
+        unpriced = {k.side for k in self.knob_table if settings[k.name] in k.unpriced}
+        curve = {side: "never probed" if side in unpriced else "second" for side in (Role.ROLLOUT, Role.TRAINER)}
         is_off = is_one_step_off(settings)
         return PlannedWork(
             items=(
-                WorkItem(role=Role.ROLLOUT, phase="rollout", curve=curve, when={}, x=1, count=rollout_s),
-                WorkItem(role=Role.TRAINER, phase="train", curve=curve, when={}, x=1, count=train_s),
+                WorkItem(role=Role.ROLLOUT, phase="rollout", curve=curve[Role.ROLLOUT], when={}, x=1, count=rollout_s),
+                WorkItem(role=Role.TRAINER, phase="train", curve=curve[Role.TRAINER], when={}, x=1, count=train_s),
             ),
             schedule="one_step_off" if is_off else "sync",
             lag=int(is_off),
@@ -163,6 +169,27 @@ class FakeFramework:
             )
             for place in places
         ]
+
+    def replayable_sides(self, job: JobSpec, settings: Settings) -> frozenset[Role]:
+        """Those of the field."""
+        return self.sides
+
+    def replay_side(self, job: JobSpec, wanted: SideReplay, out_dir: Path) -> SideTimes:
+        """Make up the times of one side, which cost a start-up and themselves; a candidate may fail as at a launch."""
+        self.spent_s += self.start_up_s
+        self.refuse(wanted.candidate)
+        place = (Role.ROLLOUT, Role.TRAINER).index(wanted.side)
+        exact = [side_seconds(self.knob_table, s, self.pairs)[place] for s in (wanted.incumbent, wanted.candidate)]
+        rng, pairs = random.Random(f"{self.seed} side {self.spent_s}"), list[tuple[float, float]]()
+        for index in range(SIDE_WARM_UPS + wanted.num_pairs):
+            if is_settled(pairs, line=wanted.line, first_look=wanted.first_look, last_look=wanted.num_pairs):
+                break
+            self.on_step()
+            seconds = [s * math.exp(rng.gauss(0, self.noise)) for s in exact]
+            self.spent_s += sum(seconds)
+            if index >= SIDE_WARM_UPS:
+                pairs.append((seconds[0], seconds[1]))
+        return SideTimes(incumbent_s=tuple(a for a, _ in pairs), candidate_s=tuple(b for _, b in pairs))
 
     def _place(self, item: ParityInput) -> float:
         """Where a replay ends, on a line."""

@@ -83,7 +83,8 @@ def moves_of(change: Change) -> Moves:
 
 def _passed(event: TrialEnded) -> list[str]:
     passed = [verdict.guard for verdict in event.verdicts if verdict.judgement is Judgement.PASS]
-    return passed if _is_dead(event) else [DIED, *passed]
+    never_ran = event.trial.state is TrialState.STOPPED and not event.trial.arms
+    return passed if _is_dead(event) or never_ran else [DIED, *passed]
 
 
 def _is_dead(event: TrialEnded) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Lock
 from typing import final
 
-from steptune.core.event import Event, Profiled, SessionStarted
+from steptune.core.event import Event, SessionStarted
 from steptune.core.framework import Framework, Lever
 from steptune.core.job import JobSpec
 from steptune.core.knob import Effect, KnobSpec, KnobValue, Settings
@@ -95,9 +95,8 @@ class Context:
     @property
     def baseline_arms(self) -> tuple[Arm, ...]:
         """Both arms of the A/A repeat."""
-        arms = next((e.arms for e in self.journal.events if isinstance(e, Profiled) and e.label == "baseline"), None)
-        assert arms is not None, "the baseline is profiled before anything uses it"
-        return arms
+        assert self.state.baseline is not None, "the baseline is profiled before anything uses it"
+        return self.state.baseline_arms
 
     @property
     def batches_dir(self) -> Path:

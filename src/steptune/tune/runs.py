@@ -24,6 +24,9 @@ from steptune.core.knob import KnobSpec, KnobValue, Restart
 from steptune.core.profile import SampledLengths
 from steptune.core.trial import EvalResult, Observation
 
+UNKNOWN_START_UP_STEPS = 5.0
+"""Start-up in baseline steps before any was measured (a resumed session): the embedded engine's is two or three."""
+
 
 @dataclass(kw_only=True, slots=True)
 class LiveRun:
@@ -66,6 +69,10 @@ class Runs:
     def start_up_s(self) -> float | None:
         """Mean seconds from a launch to its first step, the step not included; None before the first."""
         return sum(self.start_ups_s) / len(self.start_ups_s) if self.start_ups_s else None
+
+    def start_up_steps(self, step_s: float) -> float:
+        """Mean start-up in steps of ``step_s`` seconds."""
+        return UNKNOWN_START_UP_STEPS if self.start_up_s is None else self.start_up_s / step_s
 
     @property
     def can_turn(self) -> bool:

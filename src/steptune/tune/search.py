@@ -109,7 +109,8 @@ def try_one(context: Context, space: Space, index: int, found: SearchState) -> N
         f"trial {number} of at most {context.job.budget.max_trials}: {change}; forecast ratio {latest.ratio}"
     )
     context.budget.num_trials += 1
-    try_change(context, number=number, change=change, found=found, forecast=latest)
+    cost_steps = trial_cost(context, found)(change, 1.0 if latest.refused else latest.ratio.value)
+    try_change(context, number=number, change=change, found=found, forecast=latest, cost_steps=cost_steps)
 
 
 def write_forecast(

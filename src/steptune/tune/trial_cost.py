@@ -17,9 +17,6 @@ from steptune.tune.gather import TRIAL_PLAN, plan_for
 from steptune.tune.search_state import SearchState
 from steptune.tune.try_change import trial_spec
 
-UNKNOWN_START_UP_STEPS = 5.0
-"""Start-up in baseline steps before any was measured (a resumed session): the embedded engine's is two or three."""
-
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,11 +46,10 @@ class TrialCost:
 
 def trial_cost(context: Context, found: SearchState) -> TrialCost:
     """Return the prices as things stand: measured start-ups, runs that wait, the incumbent's own step."""
-    start_up_s = context.runs.start_up_s
     baseline = context.baseline_settings
     settings = found.incumbent.trial.change.applied_to(baseline) if found.incumbent else baseline
     return TrialCost(
-        start_up_steps=UNKNOWN_START_UP_STEPS if start_up_s is None else start_up_s / context.baseline.step_time.value,
+        start_up_steps=context.runs.start_up_steps(context.baseline.step_time.value),
         incumbent_start_ups=int(not context.runs.serves(trial_spec(context, settings))),
         incumbent_moves=moves_of(found.incumbent.trial.change) if found.incumbent else frozenset(),
         incumbent_ratio=found.incumbent_ratio,

@@ -1,5 +1,6 @@
 """One trial from launch to verdict: runs it, guards it, judges it, records it."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -38,6 +39,8 @@ from steptune.tune.baseline import NOTHING
 from steptune.tune.context import Context
 from steptune.tune.gather import TRIAL_PLAN, Judged, gather, plan_for
 from steptune.tune.parity import update_parity
+from steptune.tune.screen import screen
+from steptune.tune.screened import screened_out, with_cost
 from steptune.tune.search_state import SearchState
 
 MIN_PAIRS_TO_STOP = 2
@@ -49,24 +52,43 @@ times), a supervisor that resumes for ever does. The budget is no bound: what a 
 is not known."""
 
 
-def try_change(context: Context, *, number: int, change: Change, found: SearchState, forecast: Forecast) -> None:
-    """Run trial ``number`` and record its result."""
+def try_change(
+    context: Context, *, number: int, change: Change, found: SearchState, forecast: Forecast, cost_steps: float
+) -> None:
+    """Screen trial ``number``, run it if it may be won, and record its result.
+
+    ``cost_steps``: what the trial is expected to take, in steps of the baseline.
+    """
+    started_s = time.monotonic()
     incumbent = found.incumbent.trial.change if found.incumbent else NOTHING
     context.record(TrialStarted(number=number, change=change, incumbent_signature=incumbent.signature))
-    plan = plan_for(TRIAL_PLAN, context.baseline.noise or _no_noise())
-    trial, (verdicts, outcome, reasons) = gather(
-        lambda earlier: attempt(context, number, change, incumbent, plan, earlier),
-        lambda trial: judge(context, trial),
-        context.progress.say,
-        plan,
+    screened = screen(
+        context, number=number, change=change, incumbent=incumbent, forecast=forecast, cost_steps=cost_steps
     )
-    ratio = ratio_to_baseline(trial, found)
+    if screened is not None and not screened.goes_on:
+        trial = screened_out(context, screened, change, incumbent)
+        verdicts, outcome, reasons = judge(context, trial)
+        ratio = scaled(screened.ratio, found)
+    else:
+        trial, (verdicts, outcome, reasons) = _run(context, number, change, incumbent)
+        ratio = scaled(trial.ratio, found)
+    trial = with_cost(trial, time.monotonic() - started_s, context.job.devices.num_cores)
     context.record(
         TrialEnded(trial=trial, verdicts=verdicts, outcome=outcome, reasons=reasons, ratio_to_baseline=ratio)
     )
     best = change if outcome is Outcome.ADOPT else incumbent
     context.runs.keep_only(trial_spec(context, best.applied_to(context.baseline_settings)))
     _tell(context, number, forecast, ratio, outcome, reasons)
+
+
+def _run(context: Context, number: int, change: Change, incumbent: Change) -> tuple[Trial, Judged]:
+    plan = plan_for(TRIAL_PLAN, context.baseline.noise or _no_noise())
+    return gather(
+        lambda earlier: attempt(context, number, change, incumbent, plan, earlier),
+        lambda trial: judge(context, trial),
+        context.progress.say,
+        plan,
+    )
 
 
 def attempt(
@@ -233,21 +255,18 @@ def weights_arrived(candidate: Sequence[Observation]) -> tuple[Verdict, ...]:
     return (check_weights_arrived(candidate),)
 
 
-def ratio_to_baseline(trial: Trial, found: SearchState) -> Estimate | None:
-    """Return candidate / baseline: the trial's ratio times its incumbent's."""
-    if trial.ratio is None:
-        return None
-    if found.incumbent is None:
-        return trial.ratio
-    scale = found.incumbent_ratio
-    low, high = trial.ratio.low, trial.ratio.high
+def scaled(ratio: Estimate | None, found: SearchState) -> Estimate | None:
+    """Return candidate / baseline of a ratio to the incumbent: times the incumbent's own."""
+    if ratio is None or found.incumbent is None:
+        return ratio
+    scale, low, high = found.incumbent_ratio, ratio.low, ratio.high
     return Estimate(
-        value=trial.ratio.value * scale,
+        value=ratio.value * scale,
         low=None if low is None else low * scale,
         high=None if high is None else high * scale,
         unit="x",
         source=Source.DERIVED,
-        n=trial.ratio.n,
+        n=ratio.n,
         note=f"ratio to the incumbent times the incumbent's own {scale:.3f}",
     )
 

@@ -6,9 +6,10 @@ A mismatch of code is reported as such, not as tampering: another version may fo
 from collections.abc import Sequence
 
 from steptune.core.errors import StoreError
-from steptune.core.event import Decided, Event, Forecasted, SessionResumed, SessionStarted, TrialEnded
+from steptune.core.event import Decided, Event, Forecasted, Screened, SessionResumed, SessionStarted, TrialEnded
 from steptune.core.knob import KnobSpec
 from steptune.core.records import canonical_json, content_hash
+from steptune.decide.screen import judge_screen
 from steptune.decide.trial import judge_trial
 from steptune.forecast.forecast import forecast_change
 from steptune.store.codehash import code_hash
@@ -16,6 +17,8 @@ from steptune.store.journal import read_journal
 from steptune.store.replay import fold
 from steptune.store.run_folder import RunFolder
 from steptune.tune.conclude import Spent, conclude
+from steptune.tune.screen import incumbent_of
+from steptune.tune.screened import screen_cause
 from steptune.tune.search_state import search_state
 
 
@@ -38,6 +41,8 @@ def verify_events(events: Sequence[Event], specs: Sequence[KnobSpec]) -> list[st
         match event:
             case Forecasted():
                 problems += _check_forecast(event, before, index)
+            case Screened():
+                problems += _check_screening(event, before, index)
             case TrialEnded():
                 problems += _check_trial(event, before, index)
             case Decided():
@@ -75,10 +80,32 @@ def _check_forecast(event: Forecasted, before: Sequence[Event], index: int) -> l
     return []
 
 
+def _check_screening(event: Screened, before: Sequence[Event], index: int) -> list[str]:
+    state = fold(before)
+    if state.baseline is None or state.baseline.noise is None:
+        return [f"line {index + 1}: a replay before the profile"]
+    started = next(trial for trial in state.running if trial.number == event.number)  # `fold` has seen to it
+    measured = incumbent_of(state, started.incumbent_signature, event.side)
+    again = judge_screen(
+        event.times,
+        incumbent_step_s=measured.step_s,
+        booked_s=measured.booked_s,
+        devices_ratio=event.devices_ratio,
+        noise=state.baseline.noise,
+    )
+    if (again.ratio, again.goes_on, again.because) != (event.ratio, event.goes_on, event.because):
+        return [f"line {index + 1}: what the replay of trial {event.number} decided does not follow from its times"]
+    return []
+
+
 def _check_trial(event: TrialEnded, before: Sequence[Event], index: int) -> list[str]:
-    baseline = fold(before).baseline
+    state = fold(before)
+    baseline = state.baseline
+    screened = state.screening_of(event.trial.number, event.trial.change.signature)
     if baseline is None or baseline.noise is None:
         return [f"line {index + 1}: a trial before the profile"]
+    if screened is not None and not screened.goes_on and event.trial.cause != screen_cause(screened):
+        return [f"line {index + 1}: trial {event.trial.number} went on although its replay had ended it"]
     outcome, reasons = judge_trial(event.trial, event.verdicts, baseline.noise)
     if (outcome, reasons) != (event.outcome, event.reasons):
         return [f"line {index + 1}: the outcome of trial {event.trial.number} does not follow from its verdicts"]

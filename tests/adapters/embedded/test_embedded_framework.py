@@ -15,8 +15,9 @@ from steptune.adapters.embedded.framework import EmbeddedFramework
 from steptune.adapters.embedded.orphans import stop_marked
 from steptune.adapters.embedded.session import EngineSession, stall_s_of
 from steptune.core.errors import TrialError
-from steptune.core.framework import LaunchSpec, ParityInput
+from steptune.core.framework import LaunchSpec, ParityInput, SideReplay
 from steptune.core.job import AlgorithmSpec, DenseModel, JobSpec, LimitsSpec, MathWorkload, SftSpec
+from steptune.core.phase import Role
 from steptune.testing.framework_contract import CHECKS, LIVE_CHECKS, Check, Subject
 
 JOB = JobSpec(
@@ -163,3 +164,32 @@ def test_a_run_that_hangs_is_asked_for_its_stack_and_stopped(session: EngineSess
         session._ask({"order": "steps", "num_steps": 1_000_000, "rehearse_s": 0.0}, 0.3)
     assert session.process.poll() is not None
     assert "in _serve" in (session.folder / "stderr.txt").read_text()  # the stack, printed by the run itself
+
+
+def test_each_side_is_replayed_alone_in_a_process_of_its_own(framework: EmbeddedFramework, tmp_path: Path) -> None:
+    settings = {lever.knob: lever.value for lever in framework.baseline(JOB, "expert")}
+    session = framework.launch(JOB, LaunchSpec(settings=settings, seed=1, capture_batches=1), tmp_path / "run")
+    session.run_steps(1)
+    session.close()
+    for side, moved in ((Role.TRAINER, {"layout": "padded"}), (Role.ROLLOUT, {"compact_finished": False})):
+        assert side in framework.replayable_sides(JOB, {**settings, **moved})
+        wanted = SideReplay(
+            side=side,
+            incumbent=settings,
+            candidate={**settings, **moved},
+            batches_dir=str(tmp_path / "run" / "batches"),
+            num_pairs=4,
+            first_look=4,
+            line=1.0,
+            max_s=60,
+        )
+        times = framework.replay_side(JOB, wanted, tmp_path / side)
+        assert len(times.incumbent_s) == len(times.candidate_s) == 4
+
+
+def test_a_side_is_not_replayed_where_a_recorded_batch_does_not_hold_its_work(framework: EmbeddedFramework) -> None:
+    settings = {lever.knob: lever.value for lever in framework.baseline(JOB, "expert")}
+    sampled = JOB.model_copy(update={"algorithm": JOB.algorithm.model_copy(update={"dynamic_sampling": True})})
+    assert framework.replayable_sides(sampled, settings) == {Role.TRAINER}
+    assert framework.replayable_sides(JOB, {**settings, "rollout_cores": 0.5}) == frozenset()
+    assert framework.replayable_sides(JOB, {**settings, "train_ranks": 2}) == frozenset()

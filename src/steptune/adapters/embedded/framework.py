@@ -20,17 +20,18 @@ from steptune.adapters.embedded.session import SERVE, START_TIMEOUT_S, EngineSes
 from steptune.adapters.embedded.shape import shape_of_model
 from steptune.adapters.embedded.work import WorkCounter
 from steptune.core.errors import JobError, StepTuneError, TrialError, explain, named_error
-from steptune.core.framework import LaunchSpec, Lever, ParityInput, ParityOutput
+from steptune.core.framework import LaunchSpec, Lever, ParityInput, ParityOutput, SideReplay, SideTimes
 from steptune.core.job import JobSpec
 from steptune.core.knob import KnobSpec, KnobValue, Settings
 from steptune.core.model import ModelSpec
+from steptune.core.phase import Role
 from steptune.core.pretrained import HfModel
 from steptune.core.profile import CostCurve, Lengths, SampledLengths
 from steptune.core.work import PlannedWork
 from steptune.engine.foreign.settings import START_TIMEOUT_S as VLLM_START_TIMEOUT_S
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.offline import USER_ERROR
-from steptune.engine.orders import FindOrder, OfflineOrder, ProbeOrder, ReplayOrder, StartOrder
+from steptune.engine.orders import FindOrder, OfflineOrder, ProbeOrder, ReplayOrder, SideOrder, StartOrder
 from steptune.engine.serve import RunFile
 from steptune.envs.math.problems import train_problem
 from steptune.envs.vocabulary import vocabulary_of
@@ -149,6 +150,17 @@ class EmbeddedFramework:
         self._offline(order, out_dir)
         return OUTPUTS.validate_json((out_dir / "outputs.json").read_bytes())
 
+    def replayable_sides(self, job: JobSpec, settings: Settings) -> frozenset[Role]:
+        """Return the sides that run in one process here as in a run; see `core.framework.ReplaysSides`."""
+        return replayable_sides(job, _knobs(settings))
+
+    def replay_side(self, job: JobSpec, wanted: SideReplay, out_dir: Path) -> SideTimes:
+        """Time both arms in one process; see `core.framework.ReplaysSides`."""
+        out = out_dir / "times.json"
+        order = SideOrder(job=job, wanted=wanted, start_path=self.start(job), folder=str(out_dir), out_path=str(out))
+        self._offline(order, out_dir)
+        return SideTimes.model_validate_json(out.read_bytes())
+
     def render(self, job: JobSpec, settings: Settings) -> str:
         """The job's own TOML with the settings pinned."""
         return render_job(job, settings)
@@ -222,6 +234,20 @@ def _failure(order: str, exit_code: int, output: str) -> StepTuneError:
     if exit_code == USER_ERROR and colon:
         return named_error(kind)(sentence)
     return TrialError(f"{order} failed with exit code {exit_code}: {last}")
+
+
+def replayable_sides(job: JobSpec, knobs: EngineKnobs) -> frozenset[Role]:
+    """Return the sides whose seconds on a recorded batch are those of a run.
+
+    A recorded batch holds what was trained on: rounds that dynamic sampling threw away are not in it, nor are experts
+    that another rollout would have recorded. A quota is given to processes, two ranks share a memory bus with a rollout
+    that waits, and a foreign engine is not this one.
+    """
+    is_plain = knobs.rollout_cores is None and knobs.train_ranks == 1 and not knobs.router_replay
+    if not is_plain:
+        return frozenset()
+    has_all_rollouts = not job.algorithm.dynamic_sampling and knobs.rollout_engine == "embedded"
+    return frozenset({Role.TRAINER, *([Role.ROLLOUT] if has_all_rollouts else [])})
 
 
 def longest_prompt(job: JobSpec) -> int:
