@@ -128,7 +128,7 @@ def _measured(name: str, seed: int) -> Generator[Case]:
     wanted = {"wall_time_s": 1e9, "device_time_s": 1e9, "max_trials": MAX_TRIALS}
     job = regime.job.model_copy(update={"budget": regime.job.budget.model_copy(update=wanted)})
     step_s = regime.rows[0].mean_s
-    with _session(framework, job, step_s) as context:
+    with session(framework, job, step_s) as context:
         best = best_speedup(TABLE + name, seed)
         yield Case(context=context, true_ratio=framework.true_ratio, step_s=step_s, best=best)
 
@@ -145,13 +145,14 @@ def _made_up(shape: str, seed: int, how: Condition) -> Generator[Case]:
         start_up_s=START_UP_STEPS * (ROLLOUT_S + TRAIN_S),
         misbooked_frac=how.misbooked,
     )
-    with _session(framework, JOB, ROLLOUT_S + TRAIN_S) as context:
+    with session(framework, JOB, ROLLOUT_S + TRAIN_S) as context:
         best = best_speedup(shape, seed)
         yield Case(context=context, true_ratio=space.true_ratio, step_s=ROLLOUT_S + TRAIN_S, best=best)
 
 
 @contextmanager
-def _session(framework: FakeFramework | TableFramework, job: JobSpec, step_s: float) -> Generator[Context]:
+def session(framework: FakeFramework | TableFramework, job: JobSpec, step_s: float) -> Generator[Context]:
+    """Yield a session on ``framework`` whose baseline is profiled and whose budget ends MAX_STEPS later."""
     where = MEMORY_FOLDER if MEMORY_FOLDER.is_dir() else None
     with tempfile.TemporaryDirectory(dir=where) as root:
         clock = VirtualClock(framework)
