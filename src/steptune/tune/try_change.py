@@ -62,9 +62,11 @@ def try_change(
     started_s = time.monotonic()
     incumbent = found.incumbent.trial.change if found.incumbent else NOTHING
     context.record(TrialStarted(number=number, change=change, incumbent_signature=incumbent.signature))
-    screened = screen(
-        context, number=number, change=change, incumbent=incumbent, forecast=forecast, cost_steps=cost_steps
-    )
+    screened = None
+    if not crash_loop(context, number):
+        screened = screen(
+            context, number=number, change=change, incumbent=incumbent, forecast=forecast, cost_steps=cost_steps
+        )
     if screened is not None and not screened.goes_on:
         trial = screened_out(context, screened, change, incumbent)
         verdicts, outcome, reasons = judge(context, trial)
