@@ -18,7 +18,7 @@ import math
 import random
 import statistics
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -119,7 +119,7 @@ def profile(job: Job, cluster: Cluster, seed: int, slow: Slow) -> Sides:
 
 def busy_s(run: VirtualRun, role: Role) -> list[float]:
     """Return each device's busy seconds of a run, as a device monitor shows them."""
-    busy: Counter[int] = Counter()
+    busy: defaultdict[int, float] = defaultdict(float)
     for step in run.steps:
         for device in step.devices:
             if device.role is role:
