@@ -210,7 +210,7 @@ def best_fixed_ratio(shape: str, seeds: range) -> dict[int, float]:
     """
     if shape.startswith(TABLE):
         return dict.fromkeys(seeds, _best_fixed_of_regimes()[shape.removeprefix(TABLE)])
-    total = sum(np.log(ratios_of(shape, seed)) for seed in seeds)
+    total = np.sum([np.log(ratios_of(shape, seed)) for seed in seeds], axis=0)
     place = np.unravel_index(int(np.argmin(total)), total.shape)
     return {seed: float(ratios_of(shape, seed)[place]) for seed in seeds}
 
