@@ -73,7 +73,7 @@ def test_a_pinned_number_format_is_the_only_one_that_ranks_are_measured_in(
 ) -> None:
     asked = []
     for name in ("probe_rollout", "probe_trainer", "probe_handover"):
-        monkeypatch.setattr(offline_work, name, lambda *_: [])
+        monkeypatch.setattr(offline_work, name, lambda *_, **__: [])
     monkeypatch.setattr(offline_work, "probe_ranks", lambda _job, _folder, dtypes: asked.append(dtypes) or [])
     for pin in ({}, {"train_dtype": "fp32"}):
         knobs = KnobsSpec(allow=("train_ranks",), pin=pin)
