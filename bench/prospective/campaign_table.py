@@ -4,15 +4,13 @@ from collections.abc import Sequence
 
 from prospective.campaign_score import CampaignScore
 from prospective.left_out import LeftOutLine
-from steptune.score.prospective import ProspectiveLine
-
-HEAD = ("forecasts", "arm", "median", "90th pct", "in 80 %", "half width", "scored", "unfinished")
+from steptune.score.text import prospective_table
 
 
 def campaign_text(score: CampaignScore) -> str:
     """Return the score, ready to print."""
     engines = [
-        line for engine, lines in score.by_engine.items() for line in ["", f"{engine} alone", *_line_rows(lines)]
+        line for engine, lines in score.by_engine.items() for line in ["", f"{engine} alone", *prospective_table(lines)]
     ]
     return "\n".join(
         [
@@ -27,34 +25,15 @@ def campaign_text(score: CampaignScore) -> str:
                 [(row.what, row.wanted, row.got, "yes" if row.holds else "NO") for row in score.against],
             ),
             "",
-            *_line_rows(score.lines),
+            *prospective_table(score.lines),
             *engines,
             "",
             "jobs with a disturbance alone",
-            *_line_rows(score.disturbed),
+            *prospective_table(score.disturbed),
             "",
             "in retrospect: lean and width of the other jobs of the same engine",
             *_left_out_rows(score.left_out),
         ]
-    )
-
-
-def _line_rows(lines: Sequence[ProspectiveLine]) -> list[str]:
-    return _table(
-        HEAD,
-        [
-            (
-                line.what,
-                line.arm,
-                _percent(line.median_frac),
-                _percent(line.p90_frac),
-                _percent(line.inside_frac),
-                _percent(line.half_width_frac),
-                str(line.num_scored),
-                str(line.num_unfinished),
-            )
-            for line in lines
-        ],
     )
 
 

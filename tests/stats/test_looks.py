@@ -2,8 +2,8 @@ import random
 
 import pytest
 
-from steptune.stats.intervals import mean_interval
-from steptune.stats.looks import CONFIRM_LOOKS, TRIAL_LOOKS, LookPlan, repeated_interval, repeated_ratio_interval
+from steptune.stats.looks import CONFIRM_LOOKS, TRIAL_LOOKS, LookPlan, repeated_ratio_interval
+from steptune.stats.ratio import ratio_interval
 from steptune.stats.student_t import t_quantile
 
 NUM_SEQUENCES = 20_000
@@ -40,8 +40,8 @@ def test_every_look_asks_for_more_than_a_plain_interval_and_the_last_for_the_lea
     for plan in (TRIAL_LOOKS, CONFIRM_LOOKS):
         assert all(0 < tail < 0.025 for tail in plan.tails.values())
         assert list(plan.tails.values()) == sorted(plan.tails.values())
-        values = [0.1 * (i % 3) for i in range(plan.last)]
-        plain, look = mean_interval(values), repeated_interval(values, plan)
+        above, below = [1.0 + 0.1 * (i % 3) for i in range(plan.last)], [1.0] * plan.last
+        plain, look = ratio_interval(above, below), repeated_ratio_interval(above, below, plan)
         assert look.low < plain.low < look.value < plain.high < look.high
         assert look.confidence == 0.95
 

@@ -57,6 +57,13 @@ def board_text(board: Board) -> str:
 
 def prospective_text(lines: Sequence[ProspectiveLine], aa_frac: float | None, num_sessions: int) -> str:
     """Return the scores of our own forecasts, ready to print."""
+    noise = f"A/A noise of the sessions: median {_percent(aa_frac)}"
+    title = f"Forecasts written before their trials, {num_sessions} run folder{'s' if num_sessions != 1 else ''}"
+    return "\n".join([title, noise, "", *(prospective_table(lines) if lines else ["no forecast has a result"])])
+
+
+def prospective_table(lines: Sequence[ProspectiveLine]) -> list[str]:
+    """Return the lines of the table of our own forecasts, its head first."""
     head = ["forecasts", "arm", "median", "90th pct", "in 80 %", "half width", "scored", "unfinished"]
     rows = [
         [
@@ -71,9 +78,7 @@ def prospective_text(lines: Sequence[ProspectiveLine], aa_frac: float | None, nu
         ]
         for line in lines
     ]
-    noise = f"A/A noise of the sessions: median {_percent(aa_frac)}"
-    title = f"Forecasts written before their trials, {num_sessions} run folder{'s' if num_sessions != 1 else ''}"
-    return "\n".join([title, noise, "", *(_table(head, rows) if rows else ["no forecast has a result"])])
+    return _table(head, rows)
 
 
 def _error_table(lines: Sequence[ErrorLine]) -> list[str]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
-from steptune.stats.intervals import DEFAULT_CONFIDENCE, Interval, mean_interval
+from steptune.stats.intervals import DEFAULT_CONFIDENCE, Interval
 from steptune.stats.ratio import ratio_interval
 
 
@@ -53,16 +53,6 @@ TRIAL_LOOKS = LookPlan(tails={4: 0.0090, 8: 0.0181})
 CONFIRM_LOOKS = LookPlan(tails={3: 0.0019, 4: 0.0034, 5: 0.0053, 6: 0.0077, 7: 0.0104, 8: 0.0136})
 """Fresh launches of a confirmation. Two have one degree of freedom and show nothing below a factor of ten.
 The shares grow with the square of the look (simulated once with 600,000 sequences, rounded down)."""
-
-
-def repeated_interval(values: Sequence[float], plan: LookPlan) -> Interval:
-    """Return the mean's interval at one look of ``plan``; 95 % over all of its looks.
-
-    Raises:
-        ValueError: fewer than two values, or one that is not finite.
-    """
-    single_look = mean_interval(values, 1.0 - 2.0 * plan.tail_at(len(values)))
-    return replace(single_look, confidence=DEFAULT_CONFIDENCE)
 
 
 def repeated_ratio_interval(above: Sequence[float], below: Sequence[float], plan: LookPlan) -> Interval:
