@@ -1,6 +1,6 @@
 """Fractional devices: the step time of every split of two cores, against max(rollout / r, train / t).
 
-`python bench/splits.py [--quick]` writes `bench/results/splits.json`; a full run takes three minutes. Each arm is
+`python bench/splits.py [--quick]` writes `bench/results/splits.json`; a full run takes about four minutes. Each arm is
 the whole one-step-off engine in two processes under CPU quotas, all arms in turn, lengths forced. `rollout` and `train`
 are each side's busy seconds on one core of its own (the arm 1 + 1), so that arm is no test of the expectation.
 `no quota` is the same two threads without any quota: what the quota itself costs. Surprise: a share above one core is
@@ -40,6 +40,9 @@ from steptune.store.job_file import load_job  # noqa: E402
 from steptune.store.lock import machine_lock  # noqa: E402
 
 NUM_CORES = 2
+WARMUP_STEPS = 2
+"""Steps of an arm that are not kept, after its start."""
+
 ONE_EACH = 1.0
 """The split whose busy seconds the expectation is made of."""
 
@@ -73,7 +76,7 @@ def knobs(share: float | None) -> EngineKnobs:
 
 
 def measure(num_rounds: int, num_steps: int) -> Arms:
-    """Run every arm in turn; the first turn only warms up."""
+    """Run every arm in turn, after a turn of warm-up."""
     spec, framework = job(), EmbeddedFramework(cache_dir=cache_dir())
     shares: list[float | None] = [None, *splits(NUM_CORES)]
     arms: Arms = {share: [] for share in shares}
@@ -86,11 +89,12 @@ def measure(num_rounds: int, num_steps: int) -> Arms:
             )
             sessions[share] = framework.launch(spec, launch, folder / f"{share}")
             stack.callback(sessions[share].close)
-        for number in range(num_rounds + 1):
+        for session in sessions.values():
+            session.run_steps(WARMUP_STEPS)
+        for _ in range(num_rounds):
             for share, session in sessions.items():
                 # the first step after a pause has its batch ready: it would flatter the rollout's side
-                steps = session.run_steps(num_steps + 1)[1:]
-                arms[share] += steps if number else []
+                arms[share] += session.run_steps(num_steps + 1)[1:]
     return arms
 
 
@@ -114,7 +118,7 @@ def row(share: float | None, steps: list[Observation], rollout_s: float, train_s
     measured = mean_interval([step.step_time_s for step in steps])
     return {
         "rollout_cores": share,
-        "trainer_cores": None if share is None else NUM_CORES - share,
+        "trainer_cores": None if share is None else round(NUM_CORES - share, 3),
         "step_s": round(measured.value, 4),
         "low": round(measured.low, 4),
         "high": round(measured.high, 4),

@@ -24,9 +24,16 @@ def knobs(share: float | None, rollout: int = 1, trainer: int = 2, **more: objec
     )
 
 
-def test_two_cores_have_eight_splits_no_quota_included() -> None:
-    assert len((None, *splits(2))) == 8
-    assert all(conflicts(JOB, knobs(s, 1 if s <= 1 else 2, 1 if s >= 1 else 2)) == () for s in splits(2))
+def test_two_cores_have_nine_even_splits_and_every_one_is_allowed() -> None:
+    shares = splits(2)
+    assert shares == (0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8)
+    assert len(shares) >= 8, "the engine's own aim, no quota not counted"
+    for share in shares:
+        fitting = knobs(share, 1 if share <= 1 else 2, 1 if share >= 1 else 2)
+        assert conflicts(JOB, fitting) == ()
+        split = split_of(2, fitting)
+        assert split is not None
+        assert (split.rollout, split.rollout + split.trainer) == (share, pytest.approx(2))
 
 
 def test_the_trainer_gets_the_rest() -> None:

@@ -23,7 +23,7 @@ DISPATCHES = ("where", "sort", "grouped")
 
 MOVED_IF = "rollout_cores"
 """The knob that moves only where `knobs.allow` names it: a quota needs rights or a controller beside every process,
-and its seven values would be multiplied with every other knob's."""
+and its nine values would be multiplied with every other knob's."""
 
 AGE_MOVED_IF = "max_lag"
 """The knob that moves, and lets `schedule` be `async`, only where `knobs.allow` or `knobs.pin` names it: the forecast
