@@ -50,6 +50,8 @@ class Probe(Record):
     num_threads: int
     calls: tuple[GenerateCall, ...]
     micro: tuple[MicroPass, ...]
+    turned: tuple[MicroPass, ...] = ()
+    """One size of `micro` again, checkpointing the other way round; empty in profiles of the first campaign."""
 
 
 class TrlProfile(Record):

@@ -1,9 +1,9 @@
 """Small pieces of an arm's own work, timed between two of its steps: what a profile knows beside the steps themselves.
 
-Three widths of decoding, as kernels change between them, and three of training, under each number format and number of
-threads. Surprise: nothing here turns checkpointing, cuts a generation call or runs a step under another configuration;
-what those do is left to the model. Formats are turned around the model's forward, as `accelerate` does it: weights are
-cast at every call.
+Three widths of decoding and five of training, as kernels change between them, under each number format and number of
+threads, and one micro-batch with checkpointing the other way round. Surprise: nothing here cuts a generation call or
+runs a step under another configuration; what those do is left to the model. Formats are turned around the model's
+forward, as `accelerate` does it: weights are cast at every call.
 """
 
 import contextlib
@@ -22,10 +22,14 @@ from prospective.trl_space import KNOBS
 PROBE_TOKENS = 10
 """Completion tokens of a decoding probe."""
 
-REPEATS = 2
-"""The first one of a size pays for buffers; both are told."""
+DECODING_REPEATS, TRAINING_REPEATS = 3, 5
+"""The first one of a size pays for buffers; all are told. A call is ten iterations already, a micro-batch is not."""
 
-MICRO_ROWS = (1, 4, 16)
+MICRO_ROWS = (1, 2, 4, 8, 16)
+"""All that a candidate can have: between 1 and 4 rows seconds are no line (23 and 59 ms, where 2 rows took 35)."""
+
+TURNED_ROWS = 4
+"""Rows of the micro-batch with checkpointing the other way round."""
 
 
 def probe(trainer: Any, clocks: Any, job: Job, most_rows: int) -> list[Probe]:
@@ -46,7 +50,9 @@ def _probe(trainer: Any, clocks: Any, job: Job, bf16: bool, num_threads: int, mo
     with _number_format(trainer, bf16=bf16):
         calls = [c for width in (rows // 4, rows // 2, rows) for c in _decoding(trainer, job, width)]
         micro = [m for width in MICRO_ROWS if width <= most_rows for m in _training(trainer, clocks, width)]
-    return Probe(bf16=bf16, num_threads=num_threads, calls=tuple(calls), micro=tuple(micro))
+        with _checkpointing(trainer, on=not trainer.model.is_gradient_checkpointing):
+            turned = _training(trainer, clocks, TURNED_ROWS)
+    return Probe(bf16=bf16, num_threads=num_threads, calls=tuple(calls), micro=tuple(micro), turned=tuple(turned))
 
 
 @contextlib.contextmanager
@@ -77,8 +83,8 @@ def _decoding(trainer: Any, job: Job, rows: int) -> list[GenerateCall]:
     made: list[GenerateCall] = []
     model = trainer.model
     model.eval()
-    with torch.no_grad(), _without_checkpointing(model):
-        for _ in range(REPEATS):
+    with torch.no_grad(), _checkpointing(trainer, on=False):
+        for _ in range(DECODING_REPEATS):
             timed_generate(
                 model.plain_generate,
                 {"input_ids": prompts_BP, "attention_mask": mask_BP, "generation_config": trainer.generation_config},
@@ -91,16 +97,22 @@ def _decoding(trainer: Any, job: Job, rows: int) -> list[GenerateCall]:
 
 
 @contextlib.contextmanager
-def _without_checkpointing(model: Any) -> Iterator[None]:
-    """As TRL generates: a checkpointed forward keeps no cache."""
-    was_on = model.is_gradient_checkpointing
-    if was_on:
-        model.gradient_checkpointing_disable()
+def _checkpointing(trainer: Any, *, on: bool) -> Iterator[None]:
+    """Checkpoint, or not: TRL generates without, as a checkpointed forward keeps no cache."""
+    was_on = trainer.model.is_gradient_checkpointing
+    _turn(trainer, on=on)
     try:
         yield
     finally:
-        if was_on:
-            model.gradient_checkpointing_enable()
+        _turn(trainer, on=was_on)
+
+
+def _turn(trainer: Any, *, on: bool) -> None:
+    model = trainer.model
+    if on and not model.is_gradient_checkpointing:
+        model.gradient_checkpointing_enable(trainer.args.gradient_checkpointing_kwargs or None)
+    if not on and model.is_gradient_checkpointing:
+        model.gradient_checkpointing_disable()
 
 
 def _training(trainer: Any, clocks: Any, rows: int) -> list[MicroPass]:
@@ -110,9 +122,9 @@ def _training(trainer: Any, clocks: Any, rows: int) -> list[MicroPass]:
     inputs["num_items_in_batch"] = inputs["completion_mask"].sum()
     kept = clocks.micro
     clocks.micro = []
-    for _ in range(REPEATS):
+    for _ in range(TRAINING_REPEATS):
         trainer.accelerator.backward(trainer.compute_loss(trainer.model_wrapped, dict(inputs)))
-        trainer.model.zero_grad(set_to_none=True)
+    trainer.model.zero_grad(set_to_none=True)  # only now: all but the first micro-batch of a step add to gradients
     made, clocks.micro = clocks.micro, kept
     return made
 

@@ -1,21 +1,21 @@
 """One server of vLLM under a candidate's limits, and a batch of forced lengths through it.
 
-Surprise: vLLM's worker spins for about a second after its last request, so whoever measures another server next has to
-wait for that (`rest`).
+A batch begins with an empty prefix cache, as a step of RL does: new weights void it. The model has one of the two cores
+(`NUM_THREADS`). Surprise: vLLM's worker spins for about a second after its last request, so whoever measures another
+server next has to wait for that (`rest`).
 """
 
-import itertools
 import random
 import tempfile
-import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import final
 
 from prospective.job import Job, Moves
-from prospective.step_lengths import num_rows, step_lengths
-from prospective.vllm_messages import BatchTimes, Reading
+from prospective.step_lengths import step_lengths
+from prospective.vllm_messages import BatchTimes, RowsProbe
 from prospective.vllm_space import BLOCK, EOS, MODELS, PAD, VOCAB, num_blocks
 from steptune.engine.foreign.messages import Ask
 from steptune.engine.foreign.metrics import EngineMetrics
@@ -23,14 +23,17 @@ from steptune.engine.foreign.settings import VllmSettings, find_python
 from steptune.engine.foreign.vllm import VllmEngine
 from steptune.engine.model import build_model
 
-POLL_S = 0.04
-"""Seconds between two looks at a profiled batch."""
-
 SPIN_S = 1.2
 """Seconds after which an idle worker sleeps."""
 
 KV_BYTES = 2**28
 """Room that the blocks of any job fit in."""
+
+NUM_THREADS = 1
+"""Of the model, on two cores: vLLM's scheduler spins while the worker computes and its API answers meanwhile, and vLLM
+reserves a core for them itself (`VLLM_CPU_NUM_OF_RESERVED_CPU`,
+https://docs.vllm.ai/en/latest/getting_started/installation/cpu/). With two, each waits for the other, which loses its
+core to them: iterations of 6 and of 20 ms in one batch, an A/A repeat of 1.28 (first campaign)."""
 
 
 @final
@@ -50,6 +53,7 @@ class Server:
             num_kv_blocks=num_blocks(job, settings["kv_frac"]),
             block_size=BLOCK,
             prefix_caching=bool(settings["prefix_caching"]),
+            num_threads=NUM_THREADS,
         )
         folder = Path(self._folder.name)
         self.engine = VllmEngine(
@@ -58,16 +62,32 @@ class Server:
         self.engine.load(build_model(served.spec, VOCAB, seed=0).state_dict(), 0)
         self.start_s = self.engine.start_s or 0.0
 
-    def run(self, step: int, settings: Moves, *, watched: bool = False) -> BatchTimes:
+    def run(self, step: int, settings: Moves) -> BatchTimes:
         """Run one batch; ``settings`` says in which order and how many at once."""
-        lengths = step_lengths(self.job, step)
-        return self._run(step, _asks(self.job, step, lengths, settings), settings["client_rows"], watched=watched)
+        lengths, rows = step_lengths(self.job, step), settings["client_rows"]
+        asks = _asks(self.job, step, lengths, settings)
+        seconds, before, after = self._timed(asks, rows if isinstance(rows, int) else len(asks))
+        return BatchTimes(
+            step=step,
+            seconds=seconds,
+            iterations=after.num_iterations - before.num_iterations,
+            prompt_tokens=after.prompt_tokens - before.prompt_tokens,
+            found_tokens=after.cached_prompt_tokens - before.cached_prompt_tokens,
+            num_preemptions=after.num_preemptions - before.num_preemptions,
+        )
 
-    def prefill(self, step: int, num_asks: int) -> tuple[int, float]:
-        """Return prompt tokens and seconds of so many different prompts whose rows make one token."""
-        lengths = [1] * num_rows(self.job)
-        asks = _asks(self.job, step, lengths, {**self.settings, "order": "arrival"})[:: self.job.group_size][:num_asks]
-        return len(asks) * MODELS[self.job.model].prompt_len, self._run(step, asks, None, watched=False).seconds
+    def probe(self, rows: int, prompt_len: int, tokens: int, number: int) -> RowsProbe:
+        """Time equal rows; ``number`` makes their prompts new."""
+        rng = random.Random(f"probe {self.job.seed} {number}")
+        asks = [_ask([rng.randrange(3, VOCAB) for _ in range(prompt_len)], tokens, seed=i) for i in range(rows)]
+        seconds, before, after = self._timed(asks, rows)
+        return RowsProbe(
+            rows=rows,
+            prompt_len=prompt_len,
+            tokens=tokens,
+            seconds=seconds,
+            iterations=after.num_iterations - before.num_iterations,
+        )
 
     def rest(self) -> None:
         """Wait until its worker sleeps."""
@@ -78,36 +98,15 @@ class Server:
         self.engine.close()
         self._folder.cleanup()
 
-    def _run(self, step: int, asks: list[Ask], client_rows: object, *, watched: bool) -> BatchTimes:
-        wire, before, is_over = self.engine.wire, self.engine.metrics(), threading.Event()
-        looks: list[tuple[float, EngineMetrics]] = []
-
-        def watch() -> None:
-            while not is_over.wait(POLL_S):
-                looks.append((time.perf_counter(), self.engine.metrics()))
-
-        watcher = threading.Thread(target=watch)
-        at_once = client_rows if isinstance(client_rows, int) else len(asks)
+    def _timed(self, asks: Sequence[Ask], at_once: int) -> tuple[float, EngineMetrics, EngineMetrics]:
+        """Return the seconds of all requests, so many on their way at once, and the counters around them."""
+        self.engine.wire.post("/reset_prefix_cache")
+        before = self.engine.metrics()
         with ThreadPoolExecutor(at_once, "vllm") as pool:
             start_s = time.perf_counter()
-            if watched:
-                watcher.start()
-            try:
-                list(pool.map(wire.complete, asks))
-                end_s = time.perf_counter()
-            finally:
-                is_over.set()
-                if watched:
-                    watcher.join()
-        after = self.engine.metrics()
-        return BatchTimes(
-            step=step,
-            seconds=end_s - start_s,
-            iterations=after.num_iterations - before.num_iterations,
-            num_preemptions=after.num_preemptions - before.num_preemptions,
-            is_watched=watched,
-            readings=tuple(_reading(a, b) for a, b in itertools.pairwise(looks) if b[0] <= end_s),
-        )
+            list(pool.map(self.engine.wire.complete, asks))
+            seconds = time.perf_counter() - start_s
+        return seconds, before, self.engine.metrics()
 
 
 def _asks(job: Job, step: int, lengths: list[int], settings: Moves) -> list[Ask]:
@@ -120,23 +119,12 @@ def _asks(job: Job, step: int, lengths: list[int], settings: Moves) -> list[Ask]
     ]
     if settings["order"] == "longest_first":
         groups.sort(key=lambda group: -max(group[1]))
-    return [
-        Ask(prompts=[tokens], num_samples=1, max_tokens=n, is_forced=True, temperature=1.0, seed=i, eos_ids=(EOS,))
-        for tokens, own in groups
-        for i, n in enumerate(own)
-    ]
+    return [_ask(tokens, n, seed=i) for tokens, own in groups for i, n in enumerate(own)]
 
 
-def _reading(a: tuple[float, EngineMetrics], b: tuple[float, EngineMetrics]) -> Reading:
-    (a_s, first), (b_s, last) = a, b
-    cached = last.cached_prompt_tokens - first.cached_prompt_tokens
-    return Reading(
-        seconds=b_s - a_s,
-        iterations=last.num_iterations - first.num_iterations,
-        generated_tokens=last.generated_tokens - first.generated_tokens,
-        kv_usage_frac=(first.kv_usage_frac + last.kv_usage_frac) / 2,
-        prompt_tokens=last.prompt_tokens - first.prompt_tokens - cached,
-        num_preemptions=last.num_preemptions - first.num_preemptions,
+def _ask(prompt: list[int], tokens: int, *, seed: int) -> Ask:
+    return Ask(
+        prompts=[prompt], num_samples=1, max_tokens=tokens, is_forced=True, temperature=1.0, seed=seed, eos_ids=(EOS,)
     )
 
 
