@@ -21,7 +21,7 @@ from steptune.forecast.curve import ForecastError
 
 REPEAT_SHARE = 1.3
 """Seconds that checkpointing adds, over the layers' own forward, where no probe turned it: saving and restoring around
-every layer come on top. Fitted on the first campaign's TRL jobs, leaving one out (1.25 to 1.35)."""
+every layer come on top. Fitted on the first campaign's TRL jobs, leaving one out (1.15 or 1.3)."""
 
 MICRO_REST_S, CALL_REST_S = 0.0008, 0.003
 """Seconds that each micro-batch and each call of `generate` adds outside of forward, backward and `generate`: the
