@@ -93,7 +93,7 @@ def micro_curve(profile: TrlProfile, settings: Moves) -> CostCurve:
     """Return seconds of a micro-batch by its positions under the settings. Raises ForecastError as `find_probe`."""
     probe = find_probe(profile, settings)
     turned = bool(settings["gradient_checkpointing"]) - bool(profile.settings["gradient_checkpointing"])
-    share = turned * _repeat_share(probe) if turned else 0.0
+    share = turned * _repeat_share(profile) if turned else 0.0
     points = [
         CurvePoint(x=rows * own[0].width, seconds=_typical(own, _seconds) + share * _typical(own, _layers))
         for rows, own in sorted(_by_rows(probe.micro).items())
@@ -119,10 +119,13 @@ def _num_micro(profile: TrlProfile, settings: Moves) -> float:
     return len(profile.lengths[0]) / _whole(settings["per_device_train_batch_size"])
 
 
-def _repeat_share(probe: Probe) -> float:
-    """Return the seconds that checkpointing adds over the layers' forward, from the micro-batch that turned it."""
-    if not probe.turned:
-        return REPEAT_SHARE
+def _repeat_share(profile: TrlProfile) -> float:
+    """Return the seconds that checkpointing adds over the layers' forward; the median of all probes."""
+    found = [_share(probe) for probe in profile.probes if probe.turned]
+    return median(found) if found else REPEAT_SHARE
+
+
+def _share(probe: Probe) -> float:
     as_is = _by_rows(probe.micro)[probe.turned[0].rows]
     return abs(_typical(probe.turned, _seconds) - _typical(as_is, _seconds)) / _typical(as_is, _layers)
 
