@@ -81,6 +81,7 @@ def check_foreign(knobs: EngineKnobs, model: ModelSpec) -> None:
     """
     needed = {
         "schedule": "sync",
+        "rollout_replicas": 1,
         "handover": "file",
         "compact_finished": True,
         "admit_order": "arrival",

@@ -14,6 +14,11 @@ INT8_IF = "rollout_dtype"
 """The knob that may be `int8` only where `knobs.allow` names it or `knobs.pin` says so: 8 bits move log-probs more than
 bf16 does and pay for models of hundreds of millions of parameters only, so they are worth no probe unasked."""
 
+RolloutRouting = Literal["round_robin", "least_tokens"]
+
+MAX_REPLICAS = 8
+"""Rollout replicas of one run: each is a process with a model and a cache of its own, all on one machine."""
+
 PositiveInt = Annotated[int, Field(gt=0)]
 NonNegativeInt = Annotated[int, Field(ge=0)]
 OverSampling = Annotated[float, Field(gt=1, le=2)]
@@ -44,6 +49,12 @@ class EngineKnobs(Record):
     """Number format of weights and KV cache in the rollout; int8 rounds the matrices to 8 bits (`int8`) and leaves the
     rest float32."""
     rollout_threads: PositiveInt = 2
+    """Threads of the rollout, of each of its replicas where there are several."""
+    rollout_replicas: Annotated[int, Field(ge=1, le=MAX_REPLICAS)] = 1
+    """Engines that share the groups of every step, each with its own weights, cache and slots; all but one of them in
+    processes of their own (`replicas`). `rollout_concurrency` holds for each."""
+    rollout_routing: RolloutRouting = "round_robin"
+    """Which replica makes a group: each in turn, or the one that has the fewest tokens to do, by prompts and limits."""
     train_threads: PositiveInt = 2
     """Threads of the trainer, of each of its ranks where there are two."""
     train_ranks: Annotated[int, Field(ge=1, le=2)] = 1

@@ -39,6 +39,16 @@ class PromptBatch:
             sample_B=self.sample_B.to(device),
         )
 
+    def take(self, row_k: Tensor) -> "PromptBatch":
+        """Return some rows; groups keep their numbers."""
+        return PromptBatch(
+            tokens_BP=self.tokens_BP[row_k],
+            lengths_B=self.lengths_B[row_k],
+            group_B=self.group_B[row_k],
+            problem_B=self.problem_B[row_k],
+            sample_B=self.sample_B[row_k],
+        )
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RolloutBatch:

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from steptune.core.errors import TrialError, explain
-from steptune.engine.rollout import RolloutEngine
+from steptune.engine.rollouts import Rollouts
 from steptune.engine.tensor_hash import tensor_hash
 
 HALF_WRITTEN = -1
@@ -42,7 +42,7 @@ class Weights:
 
 
 class WeightChannel(Protocol):
-    """A way for weights between two processes: one writer, one reader."""
+    """A way for weights between processes: one writer, and readers that know nothing of each other."""
 
     def write(self, state: Mapping[str, Tensor], version: int) -> None:
         """Publish ``state``; versions grow."""
@@ -57,7 +57,7 @@ class WeightChannel(Protocol):
         ...
 
 
-def hand_over(method: str, model: nn.Module, engine: RolloutEngine, version: int, folder: Path) -> None:
+def hand_over(method: str, model: nn.Module, engine: Rollouts, version: int, folder: Path) -> None:
     """Give ``engine`` the weights of ``model`` inside one process."""
     if method != "file":
         engine.load(model.state_dict(), version)
@@ -102,7 +102,7 @@ class FileWeights:
 
 @final
 class SharedWeights:
-    """Two slots in shared memory, each holding a whole model. Sent to the reader's process once, at its start."""
+    """Two slots in shared memory, each holding a whole model. Sent to each reader's process once, at its start."""
 
     def __init__(self, model: nn.Module) -> None:
         state = model.state_dict()

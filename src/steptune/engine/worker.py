@@ -1,4 +1,4 @@
-"""A process that works for the trainer: started, heard, mourned and stopped by its id.
+"""A process that works for the trainer: started, heard (`wire_end`) and stopped by its id.
 
 It dies with its parent. What it prints goes to a file of its own, so that when it dies without an answer (a signal,
 a crash in a library) its last words can be told.
@@ -6,7 +6,6 @@ a crash in a library) its last words can be told.
 
 import faulthandler
 import os
-import pickle
 import signal
 import sys
 from collections.abc import Callable
@@ -14,25 +13,21 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
-from threading import Timer
 from typing import Any, Generic, Protocol, TypeVar, final
 
 import torch
 
-from steptune.core.errors import TrialError, explain
 from steptune.core.job import JobSpec
 from steptune.core.profile import SampledLengths
 from steptune.engine.knobs import EngineKnobs
-from steptune.engine.pipes import send_failure, send_plain, unread_failure
+from steptune.engine.pipes import send_failure
 from steptune.engine.process import die_with_parent
 from steptune.engine.quota.limit import limited
 from steptune.engine.quota.split import split_of
+from steptune.engine.wire_end import Lent, WireEnd
 
 EXIT_S = 5.0
 """Seconds a worker gets to leave by itself before it is killed by id."""
-
-LAST_WORDS = 3
-"""Lines of its log that an error shows."""
 
 
 class ProcessSpec(Protocol):
@@ -74,16 +69,32 @@ class WorkerSpec:
     forced: SampledLengths | None
     folder: Path
     parent_pid: int
+    replica: int = 0
+    """Which of `EngineKnobs.rollout_replicas` it is."""
 
     @property
     def title(self) -> str:
         """See `ProcessSpec`."""
-        return "rollout worker"
+        return "rollout worker" if self.rank is None else f"rollout replica {self.rank}"
 
     @property
     def log(self) -> Path:
         """See `ProcessSpec`."""
-        return self.folder / "rollout.stderr.txt"
+        return self.folder / f"{self._file}.stderr.txt"
+
+    @property
+    def events(self) -> Path:
+        """Where its spans and counts go."""
+        return self.folder / f"events.{self._file}.jsonl"
+
+    @property
+    def rank(self) -> int | None:
+        """What its spans say it is; None where it is the only one."""
+        return None if self.knobs.rollout_replicas == 1 else self.replica
+
+    @property
+    def _file(self) -> str:
+        return f"rollout-{self.replica}" if self.replica else "rollout"
 
     @property
     def threads(self) -> int:
@@ -94,7 +105,7 @@ class WorkerSpec:
     def cores(self) -> float | None:
         """See `ProcessSpec`."""
         split = split_of(self.job.devices.num_cores, self.knobs)
-        return None if split is None else split.rollout
+        return None if split is None else split.rollout / self.knobs.rollout_replicas
 
 
 Answer = TypeVar("Answer")
@@ -109,99 +120,57 @@ Work = Callable[[Spec, Connection, Any], None]
 
 @final
 class WorkerProcess(Generic[Answer]):
-    """The trainer's end of the wire."""
+    """The trainer's end of the wire, and the process behind it."""
 
     def __init__(self, spec: Spec, work: Work[Spec], shared: object) -> None:
         self.spec: ProcessSpec = spec
-        self.doing = ""
-        """What it was last asked to do, for an error to say."""
         spec.log.parent.mkdir(parents=True, exist_ok=True)
         context = get_context("spawn")
         self.pipe, far_end = context.Pipe()
         self.process = context.Process(target=_work, args=(spec, far_end, work, shared), daemon=True)
         self.process.start()
         far_end.close()
+        self.end = WireEnd[Answer](self._name, spec.log, self.pipe, self._kill, self._cause)
+
+    @property
+    def doing(self) -> str:
+        """What it was last asked to do, for an error to say."""
+        return self.end.doing
+
+    @doing.setter
+    def doing(self, doing: str) -> None:
+        self.end.doing = doing
 
     def send(self, message: object) -> None:
-        """Send a message.
-
-        Raises:
-            TrialError: the worker died.
-        """
-        try:
-            self.pipe.send(message)
-        except (BrokenPipeError, ConnectionResetError):
-            raise self._ended() from None
+        """Send a message. Raises TrialError when the worker died."""
+        self.end.send(message)
 
     def send_plain(self, message: object, patience_s: float) -> None:
-        """Send a message whose tensors go by value. A large one waits for the worker to read it.
-
-        Raises:
-            TrialError: the worker died, or has not read it for ``patience_s`` and was killed.
-        """
-        watchdog = Timer(patience_s, self.process.kill)
-        watchdog.start()
-        try:
-            send_plain(self.pipe, message)
-        except (BrokenPipeError, ConnectionResetError):
-            raise (self._hangs(patience_s) if watchdog.finished.is_set() else self._ended()) from None
-        finally:
-            watchdog.cancel()
+        """Send a message whose tensors go by value; see `WireEnd.send_plain`."""
+        self.end.send_plain(message, patience_s)
 
     def has_answer(self) -> bool:
         """Return whether `receive` would return at once. A dead worker's end is an answer too."""
-        return self.pipe.poll(0)
+        return self.end.has_answer()
 
     def receive(self, patience_s: float | None = None) -> Answer:
-        """Wait for the next message, written by `send_plain`; None waits as long as the worker lives.
+        """Wait for the next message; see `WireEnd.receive`."""
+        return self.end.receive(patience_s)
 
-        Raises:
-            TrialError: the worker died or failed, or has not answered for ``patience_s`` and was killed.
-        """
-        if not self.pipe.poll(patience_s):
-            raise self._hangs(patience_s)
-        try:
-            answer = pickle.loads(self.pipe.recv_bytes())
-        except (EOFError, ConnectionResetError):
-            raise self._died() from None
-        if isinstance(answer, str):
-            raise self._failed(answer)
-        return answer
+    def lend(self) -> Lent:
+        """Return the wire for another process to use. The process stays this one's, to be stopped by `close`."""
+        return Lent(name=self._name, log=self.spec.log, pid=self.process.pid or 0, pipe=self.pipe)
 
     @property
     def _name(self) -> str:
         return f"{self.spec.title} (process {self.process.pid})"
 
-    def _hangs(self, patience_s: float | None) -> TrialError:
+    def _kill(self) -> None:
         self.process.kill()
-        self.process.join()
-        return TrialError(
-            explain(
-                f"the {self._name} gave no answer{self.doing} and was stopped",
-                got=f"{patience_s:.3g} s without one; last words: {last_words(self.spec.log)}",
-                allowed="an answer in about the time the first rank takes itself",
-                hint="is the machine swapping, or the process stopped? go on from the last checkpoint",
-            )
-        )
 
-    def _failed(self, why: str) -> TrialError:
-        return TrialError(f"the {self._name} failed{self.doing}: {why}")
-
-    def _ended(self) -> TrialError:
-        """Return why nobody reads: the cause it sent before it left, if it had the time."""
-        why = unread_failure(self.pipe)
-        return self._died() if why is None else self._failed(why)
-
-    def _died(self) -> TrialError:
+    def _cause(self) -> str:
         self.process.join(EXIT_S)
-        return TrialError(
-            explain(
-                f"the {self._name} died{self.doing} with exit code {_cause(self.process.exitcode)}",
-                got=f"last words: {last_words(self.spec.log)}",
-                allowed="a worker that lives as long as the run",
-                hint="9 is often the system out of memory; go on from the last checkpoint, if the run keeps some",
-            )
-        )
+        return f" with exit code {_cause(self.process.exitcode)}"
 
     def close(self, *, at_once: bool = False) -> None:
         """Stop the worker: politely, then by id; ``at_once`` by id, because nobody wants what it is at."""
@@ -219,18 +188,13 @@ def say(words: str) -> None:
     sys.stderr.flush()
 
 
-def last_words(log: Path) -> str:
-    """Return the last lines of a worker's log."""
-    try:
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return "none"
-    return " | ".join(line.strip() for line in lines[-LAST_WORDS:] if line.strip()) or "none"
-
-
-def worker_spec(job: JobSpec, knobs: EngineKnobs, seed: int, forced: SampledLengths | None, folder: Path) -> WorkerSpec:
+def worker_spec(
+    job: JobSpec, knobs: EngineKnobs, seed: int, forced: SampledLengths | None, folder: Path, replica: int = 0
+) -> WorkerSpec:
     """Return the spec of a worker whose parent is this process."""
-    return WorkerSpec(job=job, knobs=knobs, seed=seed, forced=forced, folder=folder, parent_pid=os.getpid())
+    return WorkerSpec(
+        job=job, knobs=knobs, seed=seed, forced=forced, folder=folder, parent_pid=os.getpid(), replica=replica
+    )
 
 
 def _work(spec: Spec, pipe: Connection, work: Work[Spec], shared: object) -> None:

@@ -16,7 +16,7 @@ from steptune.core.trial import Observation
 from steptune.engine.checkpoint_file import newest_whole
 from steptune.engine.loop import Loop
 from steptune.engine.supply.one_step_off import OneStepOff
-from steptune.engine.worker import last_words
+from steptune.engine.wire_end import last_words
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from loop_cases import small_job, small_loop

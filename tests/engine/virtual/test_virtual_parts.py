@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from virtual_cases import FLAT, group
 
 from steptune.core.phase import Role, SpanKind
+from steptune.engine.routing import Rule, route
 from steptune.engine.virtual.book import Book, Device
 from steptune.engine.virtual.costs import MeasuredCosts, on_points
 from steptune.engine.virtual.event_queue import EventQueue
 from steptune.engine.virtual.ranks import rank_seconds
-from steptune.engine.virtual.routing import route
+from steptune.engine.virtual.routing import sizes_of
 from steptune.engine.virtual.spec import ClusterSpec, ring_s
 from steptune.engine.virtual.work import Group, Workload
 
@@ -49,12 +50,12 @@ def test_neighbouring_stretches_are_one_and_windows_cut_them() -> None:
     assert book.within(device, 1.5, 9.0) == {("rollout", SpanKind.BUSY): 2.5}
 
 
-def placed(routing: str, *sizes: int) -> list[list[int]]:
+def placed(rule: Rule, *sizes: int) -> list[list[int]]:
     """Sizes of the groups on each of two replicas."""
     groups = [Group(index=i, work=group(n), num_left=1) for i, n in enumerate(sizes)]
     replicas: list[list[int]] = [[], []]
-    for chosen, replica in route(routing, groups, [0.0, 0.0], 0):  # type: ignore[arg-type]
-        replicas[replica].append(chosen.work.num_tokens)
+    for chosen, replica in route(rule, sizes_of(rule, groups), [0.0, 0.0], 0):
+        replicas[replica].append(groups[chosen].work.num_tokens)
     return replicas
 
 
@@ -65,8 +66,7 @@ def test_longest_first_balances_what_taking_turns_does_not() -> None:
 
 def test_least_loaded_knows_rows_only() -> None:
     assert placed("least_loaded", 10, 1, 10, 1) == [[10, 10], [1, 1]]
-    groups = [Group(index=0, work=group(5), num_left=1)]
-    assert route("least_loaded", groups, [3.0, 1.0], 0)[0][1] == 1
+    assert route("least_loaded", [5.0], [3.0, 1.0], 0) == [(0, 1)]
 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=20), st.integers(1, 5))

@@ -41,8 +41,9 @@ class RolloutSide:
         self, spec: WorkerSpec, bound: AgeBound, channel: WeightChannel, clock: Clock = time.perf_counter
     ) -> None:
         self.bound, self.channel, self.clock, self.knobs = bound, channel, clock, spec.knobs
-        events = open_events(spec.folder / "events.rollout.jsonl")
-        self.recorder = Recorder(clock=clock, roles=(Role.ROLLOUT, Role.ENVIRONMENT), file=events)
+        self.recorder = Recorder(
+            clock=clock, roles=(Role.ROLLOUT, Role.ENVIRONMENT), rank=spec.rank, file=open_events(spec.events)
+        )
         self.engine = rollout_engine(spec.job, spec.knobs)
         self.producer = Producer(spec.job, self.engine, spec.seed, spec.forced, self.recorder)
         self.places = Places(self.producer)

@@ -59,8 +59,8 @@ def split_conflicts(num_cores: int, knobs: EngineKnobs) -> tuple[str, ...]:
         reasons.append("rollout_cores needs rollout and trainer in two processes")
     if knobs.train_ranks > 1:
         reasons.append("rollout_cores needs one trainer rank: a quota holds one process")
-    if knobs.rollout_threads != math.ceil(share):
-        reasons.append("rollout_threads must be rollout_cores rounded up")
+    if knobs.rollout_threads != math.ceil(share / knobs.rollout_replicas):
+        reasons.append("rollout_threads must be each replica's share of rollout_cores rounded up")
     if knobs.train_threads != math.ceil(num_cores - share):
         reasons.append("train_threads must be the trainer's share of the cores rounded up")
     return tuple(reasons)

@@ -31,18 +31,12 @@ from steptune.engine.events import Clock
 from steptune.engine.gradients import Share
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.model import Transformer
+from steptune.engine.patience import MIN_PATIENCE_S, PATIENCE_FACTOR
 from steptune.engine.ranks.memory import SharedMemory, share, views
 from steptune.engine.ranks.messages import Answer, GradientAnswer, GradientOrder, Order, PassAnswer, PassOrder
 from steptune.engine.ranks.second import RankSpec, serve_orders
 from steptune.engine.types import PreparedBatch, RolloutBatch
 from steptune.engine.worker import WorkerProcess
-
-MIN_PATIENCE_S = 120.0
-"""Seconds rank 0 waits, its own part done, before rank 1 counts as hung. The first wait holds the start of a process
-that loads torch: about 3 seconds here, 20 on a machine that does much else (2026-11-30)."""
-
-PATIENCE_FACTOR = 20.0
-"""Waits up to this many times rank 0's own part are patience too: rank 1 has about as many tokens at most."""
 
 Kind = TypeVar("Kind", PassAnswer, GradientAnswer)
 

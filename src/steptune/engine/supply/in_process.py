@@ -1,7 +1,12 @@
-"""Rollout and environment in the trainer's own process: the synchronous schedule."""
+"""Rollout and environment in the trainer's own process: the synchronous schedule.
+
+With several replicas the trainer's process is the first one and shares each batch out (`replicas.replica_set`); the
+others stand still while it trains.
+"""
 
 from typing import final
 
+from steptune.engine.replicas.wire import ReplicaEnd, StartReplica, start_process
 from steptune.engine.supply.own_engine import OwnEngine
 from steptune.engine.supply.source import Supply
 from steptune.engine.supply.state import LoopState
@@ -12,8 +17,8 @@ from steptune.engine.supply.stateless import Stateless
 class InProcess(Stateless):
     """Takes turns with the trainer."""
 
-    def __init__(self, state: LoopState) -> None:
-        self.loop, self.own = state, OwnEngine(state)
+    def __init__(self, state: LoopState, start: StartReplica[ReplicaEnd] = start_process) -> None:
+        self.loop, self.own = state, OwnEngine(state, start)
 
     def next(self) -> Supply:
         """Make the coming step's rollouts."""
@@ -24,9 +29,10 @@ class InProcess(Stateless):
             spans=[],
             remote_wall_s=None,
             probe_gap=None,
-            peak_memory_bytes=None,
+            peak_memory_bytes=self.own.other_memory_bytes,
             arrivals=self.own.arrivals,
         )
 
     def close(self) -> None:
-        """No process to stop."""
+        """Stop the other replicas, if there are any."""
+        self.own.close()

@@ -15,7 +15,9 @@ from steptune.engine.gap import gap_stats
 from steptune.engine.probe_rows import probe_rows
 from steptune.engine.quota.limit import limit_self
 from steptune.engine.quota.split import split_of
-from steptune.engine.remote import Delivery, RemoteProducer, Request, StartWorker, start_process
+from steptune.engine.remote import Delivery, Lender, RemoteProducer, Request, StartWorker, start_process
+from steptune.engine.replicas.wire import StartReplica
+from steptune.engine.replicas.wire import start_process as start_replica_process
 from steptune.engine.supply.source import SourceState, Supply
 from steptune.engine.supply.state import LoopState
 from steptune.engine.types import RolloutBatch
@@ -26,16 +28,21 @@ from steptune.engine.worker import worker_spec
 class OneStepOff:
     """Orders the next batch before it hands out the one it has."""
 
-    def __init__(self, state: LoopState, start: StartWorker = start_process) -> None:
+    def __init__(
+        self,
+        state: LoopState,
+        start: StartWorker = start_process,
+        start_replica: StartReplica[Lender] = start_replica_process,
+    ) -> None:
         self.loop = state
         spec = state.spec
         split = split_of(spec.job.devices.num_cores, spec.knobs)
         state.recorder.roles = (Role.TRAINER,)
         torch.set_num_threads(spec.knobs.train_threads)
         self.remote = RemoteProducer(
-            worker_spec(spec.job, spec.knobs, spec.seed, spec.forced, spec.folder), state.model, start
+            worker_spec(spec.job, spec.knobs, spec.seed, spec.forced, spec.folder), state.model, start, start_replica
         )
-        # after the worker's start: it limits itself
+        # after the start of the others: they limit themselves
         self.quota = None if split is None else limit_self(split.trainer)
         self.probe: RolloutBatch | None = None
         self.asked: tuple[RolloutBatch, Tensor] | None = None
@@ -69,7 +76,7 @@ class OneStepOff:
             remote_wall_s=delivery.wall_s,
             probe_gap=gap,
             peak_memory_bytes=delivery.peak_memory_bytes,
-            arrivals=() if delivery.arrival is None else (delivery.arrival,),
+            arrivals=delivery.arrivals,
         )
 
     def _order(self, step: int) -> None:
@@ -101,7 +108,7 @@ class OneStepOff:
     def state(self) -> SourceState:
         """The settled batch, and what its probe is compared with."""
         self.settle()
-        settled = None if self.settled is None else replace(self.settled, arrival=None)
+        settled = None if self.settled is None else replace(self.settled, arrivals=())
         return {"settled": settled, "probe": self.probe, "asked": self.asked}
 
     def load_state(self, state: SourceState) -> None:

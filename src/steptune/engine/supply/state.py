@@ -11,6 +11,7 @@ from steptune.engine.events import Recorder
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.model import Transformer
 from steptune.engine.quota.split import split_of
+from steptune.engine.replicas.conflicts import check_replicas
 from steptune.engine.stream.carry import carry_bound
 from steptune.engine.stream.conflicts import check_stream
 from steptune.engine.trainer import Trainer
@@ -49,11 +50,12 @@ def check_schedule(spec: LoopSpec) -> None:
     """Refuse a schedule that cannot be, before a file is opened or a process started.
 
     Raises:
-        JobError: see `quota.split.split_of`, `stream.conflicts.check_stream` and `ahead.bound.age_bound`, and
-            `stream.carry.carry_bound`.
+        JobError: see `quota.split.split_of`, `stream.conflicts.check_stream`, `replicas.conflicts.check_replicas`,
+            `ahead.bound.age_bound` and `stream.carry.carry_bound`.
     """
     split_of(spec.job.devices.num_cores, spec.knobs)
     check_stream(spec.knobs)
+    check_replicas(spec.job, spec.knobs)
     if spec.knobs.schedule == "async":
         age_bound(spec.job, spec.knobs)
     if spec.knobs.partial_rollout is not None:

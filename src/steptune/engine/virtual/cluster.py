@@ -18,13 +18,14 @@ from collections.abc import Sequence
 from typing import final
 
 from steptune.core.phase import Role, SpanKind
+from steptune.engine.routing import route
 from steptune.engine.virtual.book import Book, Device, total
 from steptune.engine.virtual.costs import Costs
 from steptune.engine.virtual.event_queue import EventQueue
 from steptune.engine.virtual.outcome import DeviceTime, VirtualRun, VirtualStep
 from steptune.engine.virtual.ranks import rank_seconds
 from steptune.engine.virtual.replica import Replica, World
-from steptune.engine.virtual.routing import route
+from steptune.engine.virtual.routing import sizes_of
 from steptune.engine.virtual.spec import ClusterSpec
 from steptune.engine.virtual.tools import ToolWorkers
 from steptune.engine.virtual.work import Group, Workload
@@ -96,8 +97,8 @@ class _Cluster:
         loads = [replica.load(predicted=by_tokens) for replica in self.replicas]
         first = self.num_released % len(self.replicas)
         self.num_released += num_groups
-        for group, replica in route(self.spec.routing, groups, loads, first):
-            self.replicas[replica].submit(group)
+        for group, replica in route(self.spec.routing, sizes_of(self.spec.routing, groups), loads, first):
+            self.replicas[replica].submit(groups[group])
 
     def _finished(self, group: Group) -> None:
         self.finished.append(group)

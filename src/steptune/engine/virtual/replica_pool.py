@@ -25,8 +25,9 @@ from steptune.engine.produce import (
     rollout_engine,
     take_rows,
 )
+from steptune.engine.routing import route
 from steptune.engine.types import PromptBatch, RolloutBatch, RolloutTrace
-from steptune.engine.virtual.routing import route
+from steptune.engine.virtual.routing import sizes_of
 from steptune.engine.virtual.spec import ClusterSpec, slowdown_of
 from steptune.engine.virtual.work import Group, GroupWork, RowWork
 from steptune.envs.math.problems import Problem, train_problem
@@ -95,14 +96,15 @@ class ReplicaPool:
         lengths_B = None if self.forced is None else self._forced_lengths(step).tolist()
         groups = [Group(index=g, work=_work(g, num_rows, lengths_B), num_left=num_rows) for g in range(num_groups)]
         shares: list[list[int]] = [[] for _ in range(self.spec.num_replicas)]
-        for group, replica in route(self.spec.routing, groups, [0.0] * len(shares), step * num_groups % len(shares)):
-            shares[replica].append(group.index)
+        sizes, first = sizes_of(self.spec.routing, groups), step * num_groups % len(shares)
+        for group, replica in route(self.spec.routing, sizes, [0.0] * len(shares), first):
+            shares[replica].append(groups[group].index)
         return shares
 
     def _generate(self, prompts: PromptBatch, rows: list[int], step: int) -> tuple[RolloutBatch, RolloutTrace]:
         forced_lengths_B = None if self.forced is None else self._forced_lengths(step)[rows]
         return self.engine.generate(
-            _take_prompts(prompts, rows),
+            prompts.take(torch.tensor(rows)),
             max_completion_len=self.job.algorithm.max_completion_len,
             temperature=self.job.algorithm.temperature,
             seed=self.seed,
@@ -127,13 +129,3 @@ def _work(group: int, num_rows: int, lengths_B: Sequence[int] | None) -> GroupWo
     """Return a group as the router sees it: without forced lengths nothing is known of it."""
     own = [1] * num_rows if lengths_B is None else lengths_B[group * num_rows : (group + 1) * num_rows]
     return GroupWork(prompt=1, rows=tuple(RowWork(completion=n) for n in own), predicted=float(sum(own)))
-
-
-def _take_prompts(prompts: PromptBatch, rows: list[int]) -> PromptBatch:
-    return PromptBatch(
-        tokens_BP=prompts.tokens_BP[rows],
-        lengths_B=prompts.lengths_B[rows],
-        group_B=prompts.group_B[rows],
-        problem_B=prompts.problem_B[rows],
-        sample_B=prompts.sample_B[rows],
-    )

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from steptune.core.errors import JobError, explain
+from steptune.engine.routing import Rule
 
-Routing = Literal["round_robin", "least_loaded", "longest_first"]
 Schedule = Literal["sync", "one_step_off", "async"]
 OverBudget = Literal["preempt", "reserve"]
 Consume = Literal["in_order", "first_done"]
@@ -31,7 +31,7 @@ class ClusterSpec:
     """`async`: largest age of a trained token, in updates."""
     consume: Consume = "in_order"
     """`async`: train on the groups of step k at step k, or on whichever are done; those too old are dropped."""
-    routing: Routing = "round_robin"
+    routing: Rule = "round_robin"
     """Which replica gets a group; a group is never split."""
     max_rows: int | None = None
     """Rows decoding at once in a replica; None is no limit."""
