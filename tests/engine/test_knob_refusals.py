@@ -34,6 +34,8 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "compact_finished": (False, True),
     "rollout_dtype": ("fp32", "bf16", "int8"),
     "rollout_threads": (1, 2),
+    "rollout_replicas": (1, 1, 2, 5),
+    "rollout_routing": ("round_robin", "round_robin", "least_tokens"),
     "train_threads": (1, 2),
     "train_ranks": (1, 2),
     "train_dtype": ("fp32", "bf16"),
@@ -97,6 +99,8 @@ def test_what_is_refused_is_refused_in_the_house_sentence_and_never_tried_by_the
 IN_PROCESS = {
     "rollout_engine": "embedded",  # the others start processes, or hold this one to a quota
     "train_ranks": 1,
+    "rollout_replicas": 1,
+    "rollout_routing": "round_robin",
     "rollout_cores": None,
 }
 

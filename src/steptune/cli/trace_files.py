@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from steptune.core.errors import StoreError, explain
+from steptune.engine.knobs import MAX_REPLICAS
 from steptune.report.trace import trace_of
 from steptune.store.files import replace
 
@@ -11,6 +12,7 @@ EVENTS = {
     "events.jsonl": "trainer",
     "events.trainer-1.jsonl": "trainer rank 1",
     "events.rollout.jsonl": "rollout worker",
+    **{f"events.rollout-{number}.jsonl": f"rollout replica {number}" for number in range(1, MAX_REPLICAS)},
 }
 """Events files of one run, and the process that writes each."""
 

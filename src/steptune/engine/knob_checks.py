@@ -8,10 +8,17 @@ from steptune.engine.plan_shared import can_share_prompts
 
 RANKS = "train_ranks"
 
+REPLICAS = "rollout_replicas"
+
 
 def asks_for_ranks(job: JobSpec) -> bool:
     """Return whether the owner lets `train_ranks` move, or pins it: only then is it priced, which takes a while."""
     return job.devices.num_cores > 1 and (RANKS in job.knobs.allow or job.knobs.pin.get(RANKS, 1) != 1)
+
+
+def asks_for_replicas(job: JobSpec) -> bool:
+    """Return whether the owner lets `rollout_replicas` move, or pins it: only then is it priced, with processes."""
+    return job.devices.num_cores > 1 and (REPLICAS in job.knobs.allow or job.knobs.pin.get(REPLICAS, 1) != 1)
 
 
 def check_knobs(knobs: EngineKnobs, algorithm: AlgorithmSpec, model: ModelSpec) -> None:

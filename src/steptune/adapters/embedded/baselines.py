@@ -162,6 +162,8 @@ def _table(job: JobSpec, rows: dict[str, _Row]) -> tuple[Lever, ...]:
     shared: dict[str, _Row] = {
         "rollout_engine": ("embedded", "the engine that is tuned; vLLM is pinned by its owner or not used"),
         "rollout_threads": threads,
+        "rollout_replicas": (1, "one process a device generates: a CPU is one device to `accelerate`"),
+        "rollout_routing": ("round_robin", "nothing to choose between with one replica"),
         "train_threads": threads,
         "train_ranks": (1, "one process a device: a CPU is one device to `accelerate`"),
         "admit_order": ("arrival", "`generate` and vLLM take rows in the order they come"),

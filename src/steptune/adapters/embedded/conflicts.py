@@ -6,6 +6,7 @@ from steptune.core.job import JobSpec
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.plan_shared import can_share_prompts
 from steptune.engine.quota.split import split_conflicts
+from steptune.engine.replicas.conflicts import replica_conflicts
 from steptune.engine.stream.conflicts import stream_conflicts
 
 
@@ -18,15 +19,19 @@ def _impossible(job: JobSpec, knobs: EngineKnobs) -> Iterator[str]:
     overlaps = knobs.schedule != "sync"
     if knobs.rollout_engine != "embedded":
         yield f"rollout_engine={knobs.rollout_engine} cannot be forecast: `steptune train` runs it"
+    if knobs.rollout_replicas > 1:
+        yield "rollout_replicas cannot be forecast: `steptune train` runs them"
     if knobs.handover == "alias" and overlaps:
         yield "handover=alias needs rollout and trainer in one process"
     if knobs.handover == "alias" and knobs.rollout_dtype != "fp32":
         yield "handover=alias needs the trainer's own number format"
     cores = job.devices.num_cores
     trainer = knobs.train_ranks * knobs.train_threads
-    used = knobs.rollout_threads + trainer if overlaps else max(knobs.rollout_threads, trainer)
+    rollout = knobs.rollout_replicas * knobs.rollout_threads
+    used = rollout + trainer if overlaps else max(rollout, trainer)
     yield from split_conflicts(cores, knobs)
     yield from stream_conflicts(knobs)
+    yield from replica_conflicts(job, knobs)
     if used > cores and knobs.rollout_cores is None:
         yield f"more threads than the {cores} cores of the job"
     is_async = knobs.schedule == "async"

@@ -2,16 +2,16 @@
 
 `head_tile_tokens` has one value worth trying: tiles save memory, at the price of the head's product once more, and
 the arithmetic vocabulary's logits are smaller than one layer's activations. It is there for the owner to pin, as is
-`router_replay`, which closes a gap and costs time. `train_ranks` moves only where `knobs.allow` names it: what two
-processes on one memory bus cost has to be measured first, and that takes half as long again as all other prices.
+`router_replay`, which closes a gap and costs time. `train_ranks` and `rollout_replicas` move only where `knobs.allow`
+names them: what several processes on one memory bus cost has to be measured first, which takes as long as many trials.
 """
 
 from steptune.core.job import JobSpec
 from steptune.core.knob import Effect, KnobSpec, KnobValue, Restart
 from steptune.core.model import ExpertFields
 from steptune.core.phase import Role
-from steptune.engine.knob_checks import asks_for_ranks
-from steptune.engine.knobs import rollout_formats
+from steptune.engine.knob_checks import asks_for_ranks, asks_for_replicas
+from steptune.engine.knobs import MAX_REPLICAS, rollout_formats
 from steptune.engine.plan_shared import can_share_prompts
 from steptune.engine.quota.split import splits
 
@@ -59,6 +59,8 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
     all_ages: tuple[KnobValue, ...] = (None, *(allowed_lags if ages or len(factors) > 1 else ()))
     schedules: tuple[KnobValue, ...] = ("sync", "one_step_off", *(("async",) if ages else ()))
     ranks: tuple[KnobValue, ...] = (1, 2) if asks_for_ranks(job) else (1,)
+    replicas = num_replicas(job) if asks_for_replicas(job) else (1,)
+    routings: tuple[KnobValue, ...] = ("round_robin", "least_tokens") if len(replicas) > 1 else ("round_robin",)
     orders: tuple[KnobValue, ...] = ("arrival", "longest_first") if ORDER_MOVED_IF in job.knobs.allow else ("arrival",)
     layouts = tuple(name for name in LAYOUTS if name != "shared_prefix" or can_share_prompts(job.model))
     rollout, trainer, controller = Role.ROLLOUT, Role.TRAINER, Role.CONTROLLER
@@ -73,6 +75,10 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
         _knob("compact_finished", rollout, (False, True), none, "finished rows leave the batch at once"),
         _knob("rollout_dtype", rollout, rollout_formats(job), precision, "number format of the rollout"),
         _knob("rollout_threads", rollout, threads, none, "threads of the rollout"),
+        _knob(
+            "rollout_replicas", rollout, replicas, none, "engines that share a step's groups, each with its own cache"
+        ),
+        _knob("rollout_routing", rollout, routings, none, "which replica makes a group"),
         _knob("train_threads", trainer, threads, none, "threads of the trainer"),
         _knob("train_ranks", trainer, ranks, none, "processes that share an update's rows and add up their gradients"),
         _knob("train_dtype", trainer, ("fp32", "bf16"), precision, "number format of the training forward"),
@@ -104,6 +110,12 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
         _knob("handover", trainer, ("copy", "alias", "file"), none, "how weights reach the rollout"),
         _knob("correction", trainer, ("none", "tis"), staleness, "importance-sampling correction"),
     )
+
+
+def num_replicas(job: JobSpec) -> tuple[int, ...]:
+    """Return the numbers of rollout replicas worth trying: powers of two that cores and prompts allow."""
+    most = min(job.devices.num_cores, job.algorithm.prompts_per_step, MAX_REPLICAS)
+    return tuple(num for num in (1, 2, 4, 8) if num <= most)
 
 
 def _lags(job: JobSpec) -> tuple[int, ...]:
