@@ -18,7 +18,7 @@ from steptune.engine.supply.one_step_off import OneStepOff
 from steptune.engine.worker import WorkerProcess
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from inline_worker import inline_one_step_off
+from inline_worker import inline_one_step_off, inline_sync
 from loop_cases import small_job, small_loop
 from trainer_cases import flat_params
 
@@ -50,33 +50,29 @@ def reference(folder: Path, num_steps: int, **how: Any) -> list[float]:
     return losses
 
 
-def test_a_killed_replica_is_named_and_a_resumed_run_repeats_every_loss(tmp_path: Path) -> None:
+def test_a_hung_replica_is_named_and_stopped_and_a_resumed_run_repeats_every_loss(tmp_path: Path) -> None:
     losses = reference(tmp_path / "one", 4, **ALONE)
     loop = small_loop(job(), tmp_path, rollout_replicas=2, **ALONE)
     assert [loop.step().loss for _ in range(2)] == losses[:2]
     assert loop.step().memory_peak_bytes > 3e8  # type: ignore[operator]  # both processes'
     (replica,) = processes(loop)
     before = flat_params(loop.model)
-    os.kill(replica.pid or 0, signal.SIGKILL)
-    with pytest.raises(TrialError, match=r"rollout replica 1 \(process \d+\) died in the hand-over of step 3") as error:
+    assert isinstance(loop.source, InProcess)
+    assert loop.source.own.replicas is not None
+    loop.source.own.replicas.others[0].patience_s = 0.01
+    os.kill(replica.pid or 0, signal.SIGSTOP)
+    with pytest.raises(
+        TrialError, match=r"replica 1 \(process \d+\) gave no answer in the hand-over of step 3"
+    ) as error:
         loop.step()
-    assert "exit code -9 (SIGKILL)" in str(error.value)
     assert "step 2: GenerateOrder" in str(error.value)  # its last words
     assert torch.equal(flat_params(loop.model), before)
     loop.close()
     assert not replica.is_alive()
-    again = small_loop(job(), tmp_path, rollout_replicas=2, **ALONE)
+    again = small_loop(job(), tmp_path, make_source=inline_sync, rollout_replicas=2, **ALONE)
     assert again.resume() == ()
     assert again.step().loss == losses[3]
-    (replica,) = processes(again)
-    assert isinstance(again.source, InProcess)
-    assert again.source.own.replicas is not None
-    again.source.own.replicas.others[0].patience_s = 0.01
-    os.kill(replica.pid or 0, signal.SIGSTOP)
-    with pytest.raises(TrialError, match=r"rollout replica 1 .* gave no answer in the hand-over of step 4 and was"):
-        again.step()
     again.close()
-    assert not replica.is_alive()
 
 
 def test_one_step_ahead_the_worker_tells_of_its_replica_and_nothing_is_left_running(tmp_path: Path) -> None:
