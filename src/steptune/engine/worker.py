@@ -130,24 +130,17 @@ class WorkerProcess(Generic[Answer]):
         self.process = context.Process(target=_work, args=(spec, far_end, work, shared), daemon=True)
         self.process.start()
         far_end.close()
-        self.end = WireEnd[Answer](self._name, spec.log, self.pipe, self._kill, self._cause)
-
-    @property
-    def doing(self) -> str:
+        self.doing = ""
         """What it was last asked to do, for an error to say."""
-        return self.end.doing
-
-    @doing.setter
-    def doing(self, doing: str) -> None:
-        self.end.doing = doing
+        self.end = WireEnd[Answer](self._name, spec.log, self.pipe, self._kill, self._cause)
 
     def send(self, message: object) -> None:
         """Send a message. Raises TrialError when the worker died."""
-        self.end.send(message)
+        self._end().send(message)
 
     def send_plain(self, message: object, patience_s: float) -> None:
         """Send a message whose tensors go by value; see `WireEnd.send_plain`."""
-        self.end.send_plain(message, patience_s)
+        self._end().send_plain(message, patience_s)
 
     def has_answer(self) -> bool:
         """Return whether `receive` would return at once. A dead worker's end is an answer too."""
@@ -155,7 +148,11 @@ class WorkerProcess(Generic[Answer]):
 
     def receive(self, patience_s: float | None = None) -> Answer:
         """Wait for the next message; see `WireEnd.receive`."""
-        return self.end.receive(patience_s)
+        return self._end().receive(patience_s)
+
+    def _end(self) -> WireEnd[Answer]:
+        self.end.doing = self.doing
+        return self.end
 
     def lend(self) -> Lent:
         """Return the wire for another process to use. The process stays this one's, to be stopped by `close`."""

@@ -62,10 +62,11 @@ def steps_of(loop: Loop, num_steps: int) -> list[Observation]:
 
 @pytest.mark.parametrize("supply", SUPPLIES)
 def test_where_nobody_decodes_beside_a_row_replicas_repeat_every_loss(tmp_path: Path, supply: str) -> None:
-    job = job_of(group_size=2)
-    one = steps_of(loop_of(tmp_path / "one", 1, supply, job, **ALONE), 3)
+    job = job_of()
+    one = steps_of(loop_of(tmp_path / "one", 1, supply, job, **ALONE), 4)
+    assert all(step.grad_norm > 0 for step in one)
     for num, routing in ((2, "round_robin"), (3, "least_tokens")):
-        several = steps_of(loop_of(tmp_path / str(num), num, supply, job, rollout_routing=routing, **ALONE), 3)
+        several = steps_of(loop_of(tmp_path / str(num), num, supply, job, rollout_routing=routing, **ALONE), 4)
         assert [step.loss for step in several] == [step.loss for step in one]
         assert [step.completion_tokens for step in several] == [step.completion_tokens for step in one]
         assert [step.grad_norm for step in several] == [step.grad_norm for step in one]
@@ -147,9 +148,8 @@ def test_a_replica_that_misses_a_hand_over_or_part_of_it_is_caught_by_its_number
 
 
 def test_a_batch_given_up_is_not_taken_for_the_next_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    job = job_of(group_size=2)
-    loop = loop_of(tmp_path, 2, job=job, **ALONE)
-    losses = [step.loss for step in steps_of(loop_of(tmp_path / "plain", 1, job=job, **ALONE), 2)]
+    loop = loop_of(tmp_path, 2, **ALONE)
+    losses = [step.loss for step in steps_of(loop_of(tmp_path / "plain", 1, **ALONE), 2)]
     first = loop.step().loss
     with monkeypatch.context() as patch:
 
