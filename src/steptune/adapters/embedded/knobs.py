@@ -53,11 +53,7 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
     passes: tuple[KnobValue, ...] = (None,) if job.algorithm.num_updates == 1 else (2048, 8192)
     dispatches: tuple[KnobValue, ...] = DISPATCHES if isinstance(job.model, ExpertFields) else ("grouped",)
     shares: tuple[KnobValue, ...] = (None, *splits(job.devices.num_cores)) if MOVED_IF in job.knobs.allow else (None,)
-    named, allowed_lags = {*job.knobs.allow, *job.knobs.pin}, _lags(job)
-    ages = allowed_lags if AGE_MOVED_IF in named else ()
-    factors: tuple[KnobValue, ...] = (None, 1.25, 1.5) if CARRY_MOVED_IF in named and allowed_lags else (None,)
-    all_ages: tuple[KnobValue, ...] = (None, *(allowed_lags if ages or len(factors) > 1 else ()))
-    schedules: tuple[KnobValue, ...] = ("sync", "one_step_off", *(("async",) if ages else ()))
+    schedules, ages, factors = _staleness(job)
     ranks: tuple[KnobValue, ...] = (1, 2) if asks_for_ranks(job) else (1,)
     replicas = num_replicas(job) if asks_for_replicas(job) else (1,)
     routings: tuple[KnobValue, ...] = ("round_robin", "least_tokens") if len(replicas) > 1 else ("round_robin",)
@@ -96,9 +92,13 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
             "rollout_cores", rollout, shares, none, "CPU quota of the rollout, the trainer gets the rest (None: none)"
         ),
         _knob("schedule", controller, schedules, staleness, "overlap rollout and training"),
-        _knob("max_lag", controller, all_ages, staleness, "oldest trained token of a run with a queue, in updates"),
+        _knob("max_lag", controller, ages, staleness, "oldest trained token of a run with a queue, in updates"),
         _knob(
-            "inflight_update", rollout, (False, True) if ages else (False,), staleness, "new weights between two tokens"
+            "inflight_update",
+            rollout,
+            (False, True) if "async" in schedules else (False,),
+            staleness,
+            "new weights between two tokens",
         ),
         _knob(
             "partial_rollout",
@@ -116,6 +116,15 @@ def num_replicas(job: JobSpec) -> tuple[int, ...]:
     """Return the numbers of rollout replicas worth trying: powers of two that cores and prompts allow."""
     most = min(job.devices.num_cores, job.algorithm.prompts_per_step, MAX_REPLICAS)
     return tuple(num for num in (1, 2, 4, 8) if num <= most)
+
+
+def _staleness(job: JobSpec) -> tuple[tuple[KnobValue, ...], tuple[KnobValue, ...], tuple[KnobValue, ...]]:
+    """Return the values of `schedule`, `max_lag` and `partial_rollout`."""
+    named, allowed_lags = {*job.knobs.allow, *job.knobs.pin}, _lags(job)
+    ages = allowed_lags if AGE_MOVED_IF in named else ()
+    factors: tuple[KnobValue, ...] = (None, 1.25, 1.5) if CARRY_MOVED_IF in named and allowed_lags else (None,)
+    schedules: tuple[KnobValue, ...] = ("sync", "one_step_off", *(("async",) if ages else ()))
+    return schedules, (None, *(allowed_lags if ages or len(factors) > 1 else ())), factors
 
 
 def _lags(job: JobSpec) -> tuple[int, ...]:
