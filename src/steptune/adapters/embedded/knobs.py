@@ -54,6 +54,7 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
     dispatches: tuple[KnobValue, ...] = DISPATCHES if isinstance(job.model, ExpertFields) else ("grouped",)
     shares: tuple[KnobValue, ...] = (None, *splits(job.devices.num_cores)) if MOVED_IF in job.knobs.allow else (None,)
     schedules, ages, factors = _staleness(job)
+    inflight: tuple[KnobValue, ...] = (False, True) if "async" in schedules else (False,)
     ranks: tuple[KnobValue, ...] = (1, 2) if asks_for_ranks(job) else (1,)
     replicas = num_replicas(job) if asks_for_replicas(job) else (1,)
     routings: tuple[KnobValue, ...] = ("round_robin", "least_tokens") if len(replicas) > 1 else ("round_robin",)
@@ -71,9 +72,7 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
         _knob("compact_finished", rollout, (False, True), none, "finished rows leave the batch at once"),
         _knob("rollout_dtype", rollout, rollout_formats(job), precision, "number format of the rollout"),
         _knob("rollout_threads", rollout, threads, none, "threads of the rollout"),
-        _knob(
-            "rollout_replicas", rollout, replicas, none, "engines that share a step's groups, each with its own cache"
-        ),
+        _knob("rollout_replicas", rollout, replicas, none, "engines that share the groups of a step"),
         _knob("rollout_routing", rollout, routings, none, "which replica makes a group"),
         _knob("train_threads", trainer, threads, none, "threads of the trainer"),
         _knob("train_ranks", trainer, ranks, none, "processes that share an update's rows and add up their gradients"),
@@ -93,13 +92,7 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
         ),
         _knob("schedule", controller, schedules, staleness, "overlap rollout and training"),
         _knob("max_lag", controller, ages, staleness, "oldest trained token of a run with a queue, in updates"),
-        _knob(
-            "inflight_update",
-            rollout,
-            (False, True) if "async" in schedules else (False,),
-            staleness,
-            "new weights between two tokens",
-        ),
+        _knob("inflight_update", rollout, inflight, staleness, "new weights between two tokens"),
         _knob(
             "partial_rollout",
             controller,
