@@ -1,11 +1,15 @@
 """What a trial costs with a replay of its one side before it and without, and whether both decide the same.
 
 `python bench/ladder.py` (about ten minutes on one core, any machine: the clock is virtual) writes
-`bench/results/ladder.json`; `--quick` runs one seed and writes nothing. Every candidate is one lever of a drawn space
-that touches one side of a synchronous step, tried on a fresh session by the tuner's own `try_one`: once by a framework
-that can replay a side, once by one that cannot. Costs are virtual seconds of everything (start-ups, warm-up,
-rehearsals, replays) in steps of the baseline. The surprise: *the same decision* has to be judged by the truth as well,
-for two full trials of one candidate do not always agree either, so a second full trial with another seed is run beside.
+`bench/results/ladder.json`; `--quick` runs one seed and writes nothing. `--chunk 3/30 --into FOLDER` runs a part of
+the seeds and leaves its rows there, `--merge FOLDER` makes the result of them.
+
+Every candidate is one lever of a drawn space that touches one side of a synchronous step, tried by the tuner's own
+`try_one` against the baseline; the levers of one space share a session, as in a search. Arms: *full* cannot replay a
+side, *ladder* can, *cold* can but starts a process for each replay. Costs are virtual seconds of everything from a
+trial's start to its result (start-ups, warm-up, rehearsals, replays, update parity) in steps of the baseline. The
+surprise: *the same decision* has to be judged by the truth as well, for two full trials of one candidate do not always
+agree either, so *again* is full with other noise.
 """
 
 import argparse
@@ -13,7 +17,7 @@ import json
 import random
 import statistics
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -36,8 +40,10 @@ from steptune.testing.search_spaces import SearchSpace, draw_space, misled  # no
 from steptune.tune.context import Context  # noqa: E402
 from steptune.tune.search import try_one  # noqa: E402
 from steptune.tune.search_state import search_state  # noqa: E402
+from steptune.tune.try_change import trial_spec  # noqa: E402
 
-NUM_SEEDS = 30
+FIRST_SEED, NUM_SEEDS = 1000, 30
+"""Seeds of the result; the ladder was made looking at seeds 100 to 107."""
 LEVERS_PER_SPACE = 4
 """One-sided levers drawn of each space."""
 SPACES = ("rollout_bound", "deceptive", "nothing_helps", "small_gains")
@@ -78,23 +84,49 @@ SETTINGS = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Tried:
-    """One candidate, tried three times."""
+class Arm:
+    """What the framework can do: ``Arm(sides=frozenset(), keeps_worker=False, shift=0)``."""
 
+    sides: frozenset[Role]
+    keeps_worker: bool = False
+    shift: int = 0
+    """Added to the seed of the noise."""
+
+
+ARMS = {
+    "full": Arm(sides=frozenset()),
+    "again": Arm(sides=frozenset(), shift=OTHER_SEED),
+    "ladder": Arm(sides=REPLAYABLE, keeps_worker=True),
+    "cold": Arm(sides=REPLAYABLE),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcomes:
+    """What one arm made of one candidate."""
+
+    steps: float
+    outcome: str
+    has_replay: bool
+    spent_on: dict[str, float]
+    """``steps`` by what they went to."""
+
+    @property
+    def is_adopted(self) -> bool:
+        """Whether the change became the incumbent."""
+        return self.outcome == str(Outcome.ADOPT)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tried:
+    """One candidate, tried by every arm."""
+
+    setting: str
     shape: str
     seed: int
     lever: str
     true_ratio: float
-    full_steps: float
-    again_steps: float
-    """The second full trial's."""
-    ladder_steps: float
-    full: str
-    again: str
-    ladder: str
-    """Outcomes."""
-    replays: int
-    """1 where a replay was run."""
+    arms: dict[str, Outcomes]
 
 
 def candidates(shape: str, seed: int) -> list[tuple[str, object]]:
@@ -104,29 +136,45 @@ def candidates(shape: str, seed: int) -> list[tuple[str, object]]:
     return random.Random(f"levers {shape} {seed}").sample(every, min(LEVERS_PER_SPACE, len(every)))
 
 
-def try_lever(
-    shape: str, seed: int, lever: tuple[str, object], how: Setting, sides: frozenset[Role], noise_seed: int
-) -> tuple[float, str, int]:
-    """Return cost in steps, outcome and number of replays of one trial on a fresh session."""
+def try_levers(shape: str, seed: int, levers: Sequence[tuple[str, object]], how: Setting, arm: Arm) -> list[Outcomes]:
+    """Try one lever after the other against the baseline, in one session."""
     space = believed(draw_space(shape, seed), how.forecast_error)
     framework = FakeFramework(
         knob_table=space.knobs,
         pairs=space.pairs,
         noise=STEP_NOISE,
         launch_noise=LAUNCH_NOISE,
-        seed=noise_seed,
+        seed=seed + arm.shift,
         start_up_s=how.start_up_steps * STEP_S,
-        sides=sides,
+        sides=arm.sides,
+        keeps_worker=arm.keeps_worker,
     )
     with session(framework, JOB, STEP_S) as context:
-        if not how.incumbent_waits:
+        context.budget.spec = JOB.budget
+        nothing_found = search_state(context.state, context.effects)
+        made = list[Outcomes]()
+        for number, lever in enumerate(levers):
             context.runs.stop()
-        before_s = framework.spent_s
-        change = change_of(context, lever)
-        try_one(context, space_of(context, change), 0, search_state(context.state, context.effects))
-        outcome = context.state.ended[-1].outcome
-        num_replays = sum(isinstance(event, Screened) for event in context.journal.events)
-        return (framework.spent_s - before_s) / STEP_S, str(outcome), num_replays
+            if how.incumbent_waits:
+                spec = trial_spec(context, context.baseline_settings)
+                waiting = context.runs.launch(JOB, spec, context.run_path("waiting", str(number)))
+                waiting.run_steps(1)
+                waiting.close()
+            before = dict(framework.spent_on)
+            try_one(context, space_of(context, change_of(context, lever)), 0, nothing_found)
+            made.append(_outcomes(context, framework.spent_on, before))
+        return made
+
+
+def _outcomes(context: Context, after: dict[str, float], before: dict[str, float]) -> Outcomes:
+    spent = {what: (seconds - before.get(what, 0.0)) / STEP_S for what, seconds in after.items()}
+    ended = context.state.ended[-1]
+    return Outcomes(
+        steps=sum(spent.values()),
+        outcome=str(ended.outcome),
+        has_replay=any(isinstance(e, Screened) and e.number == ended.trial.number for e in context.journal.events),
+        spent_on=spent,
+    )
 
 
 def believed(space: SearchSpace, error: float | None) -> SearchSpace:
@@ -147,92 +195,109 @@ def change_of(context: Context, lever: tuple[str, object]) -> Change:
     return make_change((move,), {spec.name: spec for spec in context.specs}, context.state.bottlenecks or ())
 
 
-def run(how: Setting, num_seeds: int) -> Iterator[Tried]:
-    """Try every candidate three times."""
-    for shape in SPACES:
-        for seed in range(num_seeds):
-            space = draw_space(shape, seed)
-            for lever in candidates(shape, seed):
-                full = try_lever(shape, seed, lever, how, frozenset(), seed)
-                again = try_lever(shape, seed, lever, how, frozenset(), seed + OTHER_SEED)
-                ladder = try_lever(shape, seed, lever, how, REPLAYABLE, seed)
-                yield Tried(
-                    shape=shape,
-                    seed=seed,
-                    lever=f"{lever[0]}={lever[1]}",
-                    true_ratio=space.true_ratio({**space.baseline, lever[0]: lever[1]}),
-                    full_steps=full[0],
-                    again_steps=again[0],
-                    ladder_steps=ladder[0],
-                    full=full[1],
-                    again=again[1],
-                    ladder=ladder[1],
-                    replays=ladder[2],
-                )
+def run(seeds: Sequence[int]) -> Iterator[Tried]:
+    """Try every candidate of these seeds in every setting and arm."""
+    for setting, how in SETTINGS.items():
+        for shape in SPACES:
+            for seed in seeds:
+                space, levers = draw_space(shape, seed), candidates(shape, seed)
+                made = {name: try_levers(shape, seed, levers, how, arm) for name, arm in ARMS.items()}
+                for place, (knob, value) in enumerate(levers):
+                    yield Tried(
+                        setting=setting,
+                        shape=shape,
+                        seed=seed,
+                        lever=f"{knob}={value}",
+                        true_ratio=space.true_ratio({**space.baseline, knob: value}),
+                        arms={name: outcomes[place] for name, outcomes in made.items()},
+                    )
 
 
 def table(tried: Sequence[Tried]) -> dict[str, object]:
     """Return costs and agreement, of all candidates and of those with and without a gain."""
     gains = [t for t in tried if t.true_ratio < WORTH]
     rest = [t for t in tried if t.true_ratio >= WORTH]
+    agreeing = {
+        name: _share(tried, lambda t, name=name: t.arms[name].is_adopted == t.arms["full"].is_adopted)
+        for name in ("ladder", "cold", "again")
+    }
     return {
         "all": costs(tried),
         "gain worth having": costs(gains),
         "none": costs(rest),
-        "same decision, ladder and full": _share(tried, lambda t: is_adopted(t.ladder) == is_adopted(t.full)),
-        "same decision, full and full again": _share(tried, lambda t: is_adopted(t.again) == is_adopted(t.full)),
-        "gains adopted": {arm: _share(gains, lambda t, a=arm: is_adopted(getattr(t, a))) for arm in ARMS},
-        "others adopted": {arm: _share(rest, lambda t, a=arm: is_adopted(getattr(t, a))) for arm in ARMS},
-        "lost by the replay": [asdict(t) for t in tried if is_adopted(t.full) and not is_adopted(t.ladder)],
+        "same decision as full": agreeing,
+        "gains adopted": {arm: _share(gains, lambda t, a=arm: t.arms[a].is_adopted) for arm in ARMS},
+        "others adopted": {arm: _share(rest, lambda t, a=arm: t.arms[a].is_adopted) for arm in ARMS},
+        "ladder against full": [
+            f"{t.shape} {t.seed} {t.lever} {t.true_ratio:.3f}: {t.arms['full'].outcome} -> {t.arms['ladder'].outcome}"
+            for t in tried
+            if t.arms["full"].is_adopted != t.arms["ladder"].is_adopted
+        ],
     }
-
-
-ARMS = ("full", "again", "ladder")
-
-
-def is_adopted(outcome: str) -> bool:
-    """Return whether a trial's change became the incumbent."""
-    return outcome == str(Outcome.ADOPT)
 
 
 def costs(tried: Sequence[Tried]) -> dict[str, object]:
-    """Return median and mean costs and the ratio of medians with its 95 % interval over candidates."""
+    """Return median and mean costs, what they went to, and ratios of medians with 95 % intervals over candidates."""
     if len(tried) < 2:
         return {"n": len(tried)}
-    full, ladder = [t.full_steps for t in tried], [t.ladder_steps for t in tried]
-
-    def of_medians(places: Sequence[float]) -> float:
-        return statistics.median(ladder[int(i)] for i in places) / statistics.median(full[int(i)] for i in places)
-
-    ratio = bootstrap_interval([float(i) for i in range(len(tried))], of_medians, seed=0)
+    by_arm = {name: [t.arms[name].steps for t in tried] for name in ARMS}
     return {
         "n": len(tried),
-        "replayed": sum(t.replays for t in tried),
-        "full_median_steps": round(statistics.median(full), 2),
-        "ladder_median_steps": round(statistics.median(ladder), 2),
-        "median_ratio": [round(v, 3) for v in (ratio.value, ratio.low, ratio.high)],
-        "full_mean_steps": round(statistics.fmean(full), 2),
-        "ladder_mean_steps": round(statistics.fmean(ladder), 2),
+        "replayed": sum(t.arms["ladder"].has_replay for t in tried),
+        "median_steps": {name: round(statistics.median(steps), 2) for name, steps in by_arm.items()},
+        "mean_steps": {name: round(statistics.fmean(steps), 2) for name, steps in by_arm.items()},
+        "median_ratio_to_full": {
+            name: _ratio_of_medians(by_arm[name], by_arm["full"]) for name in ARMS if name != "full"
+        },
+        "mean_steps_by_use": {name: _by_use(tried, name) for name in ARMS},
     }
 
 
-def _share(tried: Sequence[Tried], holds: object) -> str:
-    return f"{sum(bool(holds(t)) for t in tried)}/{len(tried)}"  # type: ignore[operator]
+def _ratio_of_medians(ours: Sequence[float], full: Sequence[float]) -> list[float]:
+    def of_medians(places: Sequence[float]) -> float:
+        return statistics.median(ours[int(i)] for i in places) / statistics.median(full[int(i)] for i in places)
+
+    ratio = bootstrap_interval([float(i) for i in range(len(ours))], of_medians, seed=0)
+    return [round(v, 3) for v in (ratio.value, ratio.low, ratio.high)]
+
+
+def _by_use(tried: Sequence[Tried], arm: str) -> dict[str, float]:
+    uses = sorted({use for t in tried for use in t.arms[arm].spent_on})
+    return {use: round(statistics.fmean(t.arms[arm].spent_on.get(use, 0.0) for t in tried), 2) for use in uses}
+
+
+def _share(tried: Sequence[Tried], holds: Callable[[Tried], bool]) -> str:
+    return f"{sum(holds(t) for t in tried)}/{len(tried)}"
+
+
+def merged(folder: Path) -> list[Tried]:
+    """Return the rows of all chunks of a folder."""
+    rows = [row for path in sorted(folder.glob("*.json")) for row in json.loads(path.read_text(encoding="utf-8"))]
+    return [Tried(**{**row, "arms": {name: Outcomes(**arm) for name, arm in row["arms"].items()}}) for row in rows]
 
 
 def main() -> None:
-    """Run every setting and print its table."""
+    """Run, or merge, and print every setting's table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
     parser.add_argument("--seeds", type=int, default=NUM_SEEDS)
     parser.add_argument("--quick", action="store_true", help="one seed, nothing written")
+    parser.add_argument("--chunk", help="I/N: the I-th of N pieces of the seeds, counted from 0")
+    parser.add_argument("--into", type=Path, help="folder that a piece's rows go to")
+    parser.add_argument("--merge", type=Path, help="folder of pieces to make the result of")
     given = parser.parse_args()
-    num_seeds = 1 if given.quick else given.seeds
-    tables = dict[str, object]()
-    for name, how in SETTINGS.items():
-        tables[name] = table(list(run(how, num_seeds)))
-        print(json.dumps({name: tables[name]}, indent=1), flush=True)
-    if not given.quick and num_seeds >= NUM_SEEDS:
-        made = {"num_seeds": num_seeds, "levers_per_space": LEVERS_PER_SPACE, "spaces": SPACES, "tables": tables}
+    seeds = range(given.first_seed, given.first_seed + (1 if given.quick else given.seeds))
+    if given.chunk:
+        index, num = (int(part) for part in given.chunk.split("/"))
+        rows = [asdict(tried) for tried in run(seeds[index::num])]
+        (given.into / f"{index:04d}-{num}.json").write_text(json.dumps(rows) + "\n", encoding="utf-8")
+        return
+    tried = merged(given.merge) if given.merge else list(run(seeds))
+    tables = {name: table([t for t in tried if t.setting == name]) for name in SETTINGS}
+    print(json.dumps(tables, indent=1))
+    used = sorted({t.seed for t in tried})
+    if len(used) >= NUM_SEEDS:
+        made = {"seeds": [used[0], used[-1]], "levers_per_space": LEVERS_PER_SPACE, "spaces": SPACES, "tables": tables}
         write_file(HERE / "results" / "ladder.json", json.dumps(made, indent=1) + "\n")
 
 

@@ -29,7 +29,7 @@ from steptune.tune.baseline import AA_PLAN
 from steptune.tune.confirm import CONFIRM_PLAN
 from steptune.tune.gather import TRIAL_PLAN, gather, plan_for
 from steptune.tune.launches import Blocks, confirm_launches, launch_ratio
-from steptune.tune.try_change import StopRule
+from steptune.tune.stop_rule import StopRule
 from verdict_parts.machine import Machine, Noise
 
 JOB = JobSpec(name="simulated", framework="fake", limits=LimitsSpec())

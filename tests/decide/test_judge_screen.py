@@ -6,8 +6,8 @@ import pytest
 
 from steptune.core.estimate import Estimate, Source
 from steptune.core.framework import SideTimes
-from steptune.core.profile import NoiseFloor
-from steptune.decide.screen import MIN_SCREEN_PAIRS, Screening, judge_screen, losing_line
+from steptune.core.profile import NoiseFloor, PairSpread
+from steptune.decide.screen import SCREEN_LOOKS, Screening, judge_screen, leads, losing_line
 
 NOISE = NoiseFloor(
     within_launch_cv=0.01,
@@ -19,14 +19,22 @@ INCUMBENT_S = (0.40, 0.41, 0.40, 0.39, 0.40, 0.40)
 
 
 def screened(
-    ratio: float, *, booked_s: float = 0.4, devices_ratio: float = 1.0, pairs: int = 6, step_s: float = 1.0
+    ratio: float,
+    *,
+    booked_s: float = 0.4,
+    devices_ratio: float = 1.0,
+    pairs: int = 6,
+    step_s: float = 1.0,
+    spread: PairSpread | None = None,
 ) -> Screening:
     wobble = (1.002, 0.998, 1.001, 0.999, 1.0, 1.0)
     times = SideTimes(
         incumbent_s=INCUMBENT_S[:pairs],
         candidate_s=tuple(i * ratio * w for i, w in zip(INCUMBENT_S, wobble, strict=True))[:pairs],
     )
-    return judge_screen(times, incumbent_step_s=step_s, booked_s=booked_s, devices_ratio=devices_ratio, noise=NOISE)
+    return judge_screen(
+        times, incumbent_step_s=step_s, booked_s=booked_s, devices_ratio=devices_ratio, noise=NOISE, spread=spread
+    )
 
 
 def test_a_side_that_is_not_faster_ends_the_trial() -> None:
@@ -57,7 +65,7 @@ def test_fewer_devices_are_a_gain_where_the_objective_counts_them() -> None:
 
 
 def test_too_few_pairs_settle_nothing() -> None:
-    result = screened(1.3, pairs=MIN_SCREEN_PAIRS - 1)
+    result = screened(1.3, pairs=SCREEN_LOOKS[0] - 1)
     assert result.goes_on
     assert result.ratio is None
 
@@ -65,13 +73,13 @@ def test_too_few_pairs_settle_nothing() -> None:
 @pytest.mark.parametrize("bad_s", [math.nan, 0.0, -1.0, math.inf])
 def test_an_impossible_time_settles_nothing(bad_s: float) -> None:
     times = SideTimes(incumbent_s=INCUMBENT_S, candidate_s=(*INCUMBENT_S[:-1], bad_s))
-    result = judge_screen(times, incumbent_step_s=1.0, booked_s=0.4, devices_ratio=1.0, noise=NOISE)
+    result = judge_screen(times, incumbent_step_s=1.0, booked_s=0.4, devices_ratio=1.0, noise=NOISE, spread=None)
     assert result.goes_on
     assert result.ratio is None
 
 
 def test_a_failed_replay_settles_nothing() -> None:
-    assert judge_screen(None, incumbent_step_s=1.0, booked_s=0.4, devices_ratio=1.0, noise=NOISE).goes_on
+    assert judge_screen(None, incumbent_step_s=1.0, booked_s=0.4, devices_ratio=1.0, noise=NOISE, spread=None).goes_on
 
 
 def test_the_losing_line_is_where_the_whole_step_gains_just_what_is_worth_having() -> None:
@@ -79,3 +87,19 @@ def test_the_losing_line_is_where_the_whole_step_gains_just_what_is_worth_having
     assert losing_line(0.5, 1.0, 0.02) == pytest.approx(0.96)
     assert losing_line(0.5, 0.5, 0.02) == pytest.approx(1 + 0.96 / 0.5)
     assert losing_line(0.0, 1.0, 0.02) == 1.0
+
+
+def test_a_gain_leads_where_even_its_slow_end_is_worth_having() -> None:
+    worth = 0.01  # `worth_frac` of NOISE
+    assert leads(screened(0.9).ratio, worth)  # 0.96 of the step
+    assert not leads(screened(0.976).ratio, worth)  # 0.9904 of the step
+    assert not leads(None, worth)
+    assert not leads(screened(0.9).ratio, math.nan)
+
+
+def test_a_scatter_seen_elsewhere_widens_what_calm_pairs_say() -> None:
+    alone, pooled = screened(0.9).ratio, screened(0.9, spread=PairSpread(sd=0.05, num_degrees=11)).ratio
+    assert alone is not None
+    assert pooled is not None
+    assert alone.value == pooled.value
+    assert (pooled.low or 0) < (alone.low or 0) < (alone.high or 0) < (pooled.high or 0)

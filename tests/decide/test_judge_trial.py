@@ -4,7 +4,7 @@ import pytest
 from decision_records import noise, times, trial, verdict, verdicts
 
 from steptune.core.decision import Outcome
-from steptune.core.estimate import Estimate
+from steptune.core.estimate import Estimate, Source
 from steptune.core.knob import Effect
 from steptune.core.profile import NoiseFloor
 from steptune.core.trial import TrialState
@@ -113,3 +113,31 @@ def test_another_algorithm_is_never_adopted() -> None:
     outcome, reasons = judge_trial(trial(FASTER, effect=Effect.ALGORITHM), verdicts(OWED), noise())
     assert outcome is Outcome.REJECT
     assert "never tuned" in reasons[0]
+
+
+def replayed(value: float, low: float, high: float) -> Estimate:
+    return Estimate(value=value, low=low, high=high, unit="x", source=Source.DERIVED, n=8)
+
+
+def test_one_block_of_whole_steps_bears_out_what_a_replay_has_shown() -> None:
+    one_block = trial(times(0.86, n=1))
+    outcome, reasons = judge_trial(one_block, verdicts(OWED), noise(), replayed(0.85, 0.83, 0.87))
+    assert outcome is Outcome.ADOPT
+    assert reasons[0].startswith("a lead, for the confirmation to prove: a replay of its side")
+
+
+@pytest.mark.parametrize(
+    ("whole", "replay"),
+    [(0.95, (0.85, 0.83, 0.87)), (1.2, (0.85, 0.83, 0.87)), (0.86, (0.97, 0.94, 1.0)), (math.nan, (0.85, 0.83, 0.87))],
+)
+def test_one_block_that_contradicts_its_replay_or_has_none_that_leads_asks_for_both_arms(
+    whole: float, replay: tuple[float, float, float]
+) -> None:
+    outcome, _ = judge_trial(trial(times(whole, n=1)), verdicts(OWED), noise(), replayed(*replay))
+    assert outcome is Outcome.EXTEND
+
+
+def test_one_block_whose_guard_is_open_is_no_lead() -> None:
+    open_guard = verdicts(OWED, mismatch=Judgement.INCONCLUSIVE)
+    outcome, _ = judge_trial(trial(times(0.86, n=1)), open_guard, noise(), replayed(0.85, 0.83, 0.87))
+    assert outcome is Outcome.EXTEND

@@ -46,9 +46,9 @@ def wanted(
         incumbent=knobs,
         candidate={**knobs, **(moved or {})},
         batches_dir=str(folder / "batches"),
-        num_pairs=num_pairs,
-        first_look=4,
+        looks=(4, num_pairs) if num_pairs > 4 else (num_pairs,),
         line=line,
+        spread=None,
         max_s=max_s,
     )
 

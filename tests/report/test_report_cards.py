@@ -13,10 +13,12 @@ from report_sessions import (
 )
 
 from steptune.core.event import Event, Profiled, TrialEnded
-from steptune.report.blocks import Bars, Figures, Lanes, Number, Ranges, Table
+from steptune.core.verdict import Judgement
+from steptune.report.blocks import Bars, Figures, Lanes, Number, Ranges, Table, Text
 from steptune.report.build import CONTENTS, Entry, build_report
 from steptune.report.card import Broken, Card, NotApplicable, Shown
-from steptune.report.session_view import SessionView
+from steptune.report.not_shown import not_shown
+from steptune.report.session_view import SessionView, view_session
 from steptune.report.text_table import cell_text
 
 
@@ -65,7 +67,20 @@ def test_a_crash_of_one_card_is_recorded_and_loses_no_other() -> None:
 
 def test_the_decision_states_the_confirmed_speed_up_with_its_source() -> None:
     line = shown(full_session(), "decision").takeaway
-    assert line == "PROVISIONAL: 2.43 x the speed of the default baseline (2.34 to 2.52 x, measured, n=24)"
+    said = "PROVISIONAL, reward not shown: 2.43 x the speed of the default baseline (2.34 to 2.52 x, measured, n=24)"
+    assert line == said
+
+
+def test_a_provisional_decision_says_first_what_is_not_shown_and_an_adopted_one_has_nothing_to_say() -> None:
+    blocks = shown(full_session(), "decision").blocks
+    (left_open,) = [b for b in blocks if isinstance(b, Text) and b.heading == "Not shown"]
+    assert "learns as well" in left_open.lines[0]
+    assert "its test could have seen a drop of" in left_open.lines[0]
+    assert "97.6% of simulated sessions" in left_open.lines[1]
+    view = view_session(full_session())
+    assert view.decision is not None
+    settled = [v.model_copy(update={"judgement": Judgement.PASS}) for v in view.decision.verdicts]
+    assert not_shown(view, settled) == ()
 
 
 def test_the_configuration_is_a_diff_against_the_baseline_levers() -> None:

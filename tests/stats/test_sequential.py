@@ -2,6 +2,7 @@ import random
 
 import pytest
 
+from steptune.core.profile import PairSpread
 from steptune.stats.intervals import mean_interval
 from steptune.stats.ratio import ratio_interval
 from steptune.stats.sequential import is_settled, look_confidence, sequential_interval, sequential_ratio_interval
@@ -47,9 +48,16 @@ def test_stopping_at_the_first_exclusion_is_wrong_in_at_most_5_percent_where_a_p
 
 def test_pairs_settle_a_line_once_they_are_clear_of_it_and_never_before_the_first_look() -> None:
     above = [(1.0, 1.2), (1.0, 1.22), (1.0, 1.19), (1.0, 1.21)]
-    assert is_settled(above, line=0.95, first_look=4, last_look=12)
-    assert is_settled(above, line=1.5, first_look=4, last_look=12)
-    assert not is_settled(above, line=1.2, first_look=4, last_look=12)
-    assert not is_settled(above[:3], line=0.95, first_look=4, last_look=12)
+    looks = (4, 8, 12)
+    assert is_settled(above, line=0.95, looks=looks, known=None)
+    assert is_settled(above, line=1.5, looks=looks, known=None)
+    assert not is_settled(above, line=1.2, looks=looks, known=None)
+    assert not is_settled(above[:3], line=0.95, looks=looks, known=None)
     with pytest.raises(ValueError, match="at most 3 pairs"):
-        is_settled(above, line=0.95, first_look=2, last_look=3)
+        is_settled(above, line=0.95, looks=(2, 3), known=None)
+
+
+def test_nothing_is_settled_between_two_looks() -> None:
+    pairs = [(1.0, 1.2), (1.0, 1.22), (1.0, 1.19), (1.0, 1.21)]
+    assert not is_settled(pairs, line=0.95, looks=(3, 5), known=None)
+    assert is_settled(pairs[:3], line=0.95, looks=(3, 5), known=PairSpread(sd=0.02, num_degrees=11))

@@ -12,7 +12,7 @@ from fake_sessions import Ran, SteppingClock, job_of, quiet
 from steptune.core.change import Change
 from steptune.core.decision import Outcome
 from steptune.core.estimate import Estimate, Source
-from steptune.core.event import Event, Screened, TrialEnded, TrialStarted
+from steptune.core.event import Event, Profiled, Screened, TrialEnded, TrialStarted
 from steptune.core.forecast import Forecast
 from steptune.core.framework import SideReplay, SideTimes
 from steptune.core.job import JobSpec
@@ -22,7 +22,7 @@ from steptune.core.trial import TrialState
 from steptune.store.journal import Journal, create_journal, read_journal
 from steptune.store.journal_lines import Entry
 from steptune.testing.fake_framework import FakeFramework
-from steptune.testing.fake_space import COMPACTION, PACKING, PLACEBO, FakeKnob
+from steptune.testing.fake_space import COMPACTION, PACKING, PLACEBO, FakeKnob, FakePair
 from steptune.tune.screen import UNPRICED_LOSS_CHANCE, is_worth, loss_chance
 from steptune.tune.session import TuneOptions, resume_session, start_session
 
@@ -37,9 +37,13 @@ def session(
     *,
     sides: frozenset[Role] = BOTH,
     start_up_s: float = 2.0,
-    on_step: Callable[[], None] = lambda: None,
+    pairs: tuple[FakePair, ...] = (),
+    keeps_worker: bool = False,
+    seed: int = 1,
 ) -> Ran:
-    framework = FakeFramework(knob_table=knobs, sides=sides, start_up_s=start_up_s, on_step=on_step)
+    framework = FakeFramework(
+        knob_table=knobs, sides=sides, start_up_s=start_up_s, pairs=pairs, keeps_worker=keeps_worker, seed=seed
+    )
     path = start_session(job_of(), framework, TuneOptions(root=root), SteppingClock(), quiet)
     return Ran(path, framework)
 
@@ -101,10 +105,57 @@ def test_a_lever_that_its_own_side_shows_to_be_fast_is_tried_whole(tmp_path: Pat
     assert ran.problems() == []
 
 
-def test_a_sure_forecast_is_not_screened(tmp_path: Path) -> None:
+def test_a_change_of_both_sides_is_not_screened(tmp_path: Path) -> None:
     ran = session(tmp_path, (PACKING, COMPACTION))
     assert screenings(ran) == []
     assert ran.decision.settings == {"layout": "packed", "compact_finished": True}
+
+
+def test_after_a_gain_of_its_side_the_candidate_alone_runs_a_few_whole_steps(tmp_path: Path) -> None:
+    ran = session(tmp_path, (UNPRICED_FAST,), seed=2)
+    (ended,) = ran.trials
+    incumbent, candidate = (arm.observations for arm in ended.trial.arms)
+    assert [step.step for step in candidate] == [step.step for step in incumbent] == [2, 3, 4, 5]
+    known = next(event for event in ran.events if isinstance(event, Profiled)).arms[0].observations
+    assert all(step in known for step in incumbent)  # recorded before, not run again
+    assert ended.outcome is Outcome.ADOPT
+    assert ended.reasons[0].startswith("a lead, for the confirmation to prove: a replay of its side")
+    assert ended.ratio_to_baseline == screenings(ran)[0].ratio
+    assert {v.guard for v in ended.verdicts} >= {"same_work", "memory", "mismatch", "entropy", "update_parity"}
+
+
+def test_whole_steps_that_do_not_bear_the_replay_out_bring_both_arms_in_turn(tmp_path: Path) -> None:
+    # twice the rollout, which a replay of the trainer's side cannot see: 1.2 + 0.2 s instead of 1 s
+    hidden = FakePair(first=("kernel", "b"), second=("kernel", "b"), side=Role.ROLLOUT, factor=2.0)
+    ran = session(tmp_path, (UNPRICED_FAST,), pairs=(hidden,))
+    (ended,) = ran.trials
+    assert screenings(ran)[0].goes_on
+    assert ended.outcome is Outcome.REJECT
+    assert ended.trial.ratio is not None
+    assert ended.trial.ratio.value == pytest.approx(1.4, abs=0.02)
+    assert (ended.trial.ratio.n or 0) > 1
+    assert ran.problems() == []
+
+
+def test_a_precision_change_is_watched_for_all_steps_of_the_plan(tmp_path: Path) -> None:
+    lossy = FakeKnob(
+        name="kernel",
+        side=Role.ROLLOUT,
+        factors={"a": 1.0, "b": 0.5},
+        unpriced=frozenset({"b"}),
+        effect=Effect.PRECISION,
+    )
+    ran = session(tmp_path, (lossy,), start_up_s=0.5)
+    assert ran.trials[0].trial.ratio is not None
+    assert (ran.trials[0].trial.ratio.n or 0) >= 4
+
+
+def test_a_replay_needs_no_start_up_where_the_probes_process_is_still_there(tmp_path: Path) -> None:
+    cold, warm = (
+        session(tmp_path / str(kept), (UNPRICED_SLOW,), start_up_s=5.0, keeps_worker=kept) for kept in (False, True)
+    )
+    assert cold.framework.spent_on["replay's start-up"] == 5.0
+    assert warm.framework.spent_on["replay's start-up"] == 0.0
 
 
 def test_a_side_that_cannot_be_replayed_is_tried_whole(tmp_path: Path) -> None:
@@ -180,6 +231,9 @@ def _steps_before_trial(root: Path) -> int:
             at_replay.append(counted)
             return made
 
+        def is_ready_to_replay(self) -> bool:
+            return framework.is_ready_to_replay()
+
     start_session(job_of(), Noting(), TuneOptions(root=root), SteppingClock(), quiet)  # type: ignore[arg-type]
     return at_replay[0]
 
@@ -241,13 +295,13 @@ def test_a_forecast_on_the_edge_is_lost_half_of_the_time_and_a_good_one_rarely()
 
 
 def test_a_replay_is_worth_less_than_what_it_may_save() -> None:
-    edge = forecast(0.9, 0.98, 0.98**2 / 0.9)
-    assert is_worth(17.0, 42.0, edge, 0.98)
-    assert not is_worth(22.0, 42.0, edge, 0.98)
+    assert is_worth(17.0, full=42.0, after_gain=9.0, lost=0.5)  # 17 + 4.5
+    assert not is_worth(38.0, full=42.0, after_gain=9.0, lost=0.5)  # 38 + 4.5
+    assert is_worth(17.0, full=42.0, after_gain=9.0, lost=0.0)  # 26: a sure gain is cheaper too
 
 
-# the placebo is believed: it is tried whole, for its forecast is sure of it
-def test_a_believed_placebo_is_tried_whole(tmp_path: Path) -> None:
+def test_a_believed_placebo_is_ended_by_its_replay(tmp_path: Path) -> None:
     ran = session(tmp_path, (PLACEBO,))
+    assert not screenings(ran)[0].goes_on
     assert ran.decision.outcome is Outcome.NO_CHANGE
     assert ran.problems() == []

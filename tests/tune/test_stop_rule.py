@@ -6,7 +6,7 @@ from steptune.core.profile import GapStats, NoiseFloor
 from steptune.core.trial import Observation
 from steptune.testing.fake_framework import _gap, _observation
 from steptune.trial.blocks import Pair
-from steptune.tune.try_change import StopRule
+from steptune.tune.stop_rule import StopRule
 
 NOISE = NoiseFloor(
     within_launch_cv=0.01,

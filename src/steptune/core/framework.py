@@ -1,13 +1,16 @@
 """What steptune asks of a training framework. Everything the stages know of one is behind this."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
+from typing import Annotated, Literal, Protocol, runtime_checkable
+
+from pydantic import Field
 
 from steptune.core.job import JobSpec, PositiveInt
 from steptune.core.knob import KnobSpec, KnobValue, Settings
 from steptune.core.phase import Role
-from steptune.core.profile import CostCurve, Lengths, SampledLengths
+from steptune.core.profile import CostCurve, Lengths, PairSpread, SampledLengths
 from steptune.core.records import Record
 from steptune.core.trial import EvalResult, Observation
 from steptune.core.work import PlannedWork
@@ -71,8 +74,8 @@ class ParityOutput(Record):
 class SideReplay(Record):
     """One side of the step under two configurations, in turn on the same recorded batches.
 
-    Example: ``SideReplay(side=Role.TRAINER, incumbent={...}, candidate={...}, batches_dir=".../batches", num_pairs=12,
-    first_look=4, line=0.95, max_s=300)``.
+    Example: ``SideReplay(side=Role.TRAINER, incumbent={...}, candidate={...}, batches_dir=".../batches",
+    looks=(3, 5, 8, 12), line=0.95, spread=PairSpread(sd=0.04, num_degrees=11), max_s=300)``.
     """
 
     side: Role
@@ -81,13 +84,13 @@ class SideReplay(Record):
     candidate: dict[str, KnobValue]
     batches_dir: str
     """Folder a capturing run wrote."""
-    num_pairs: PositiveInt
-    """Most steps of each arm that count."""
-    first_look: PositiveInt
-    """Pairs after which, and after every further one, it may end before that."""
+    looks: Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
+    """Pairs, in rising order, after which it may end; the last is the most there will be."""
     line: float
     """Ratio candidate / incumbent that divides what is lost from what is not: enough is known when the pairs' interval,
     widened for all looks (`stats.sequential.is_settled`), lies on one side of it."""
+    spread: PairSpread | None
+    """What is known beforehand of how far pairs of this side scatter."""
     max_s: float
     """Seconds after which no further pair is begun."""
 
@@ -164,13 +167,26 @@ class ReplaysSides(Protocol):
         """Return the sides whose time under ``settings`` a replay gives as a run would."""
         ...
 
+    def is_ready_to_replay(self) -> bool:
+        """Return whether a replay needs no start-up now."""
+        ...
+
     def replay_side(self, job: JobSpec, wanted: SideReplay, out_dir: Path) -> SideTimes:
-        """Time both arms, at most ``wanted.num_pairs`` pairs after a warm-up; files go under ``out_dir``.
+        """Time both arms, at most ``wanted.looks[-1]`` pairs after a warm-up; files go under ``out_dir``.
 
         Raises:
             TrialError: an arm died, or there is no recorded batch.
             MemoryError: both arms together ran out of memory.
         """
+        ...
+
+
+@runtime_checkable
+class LendsHelper(Protocol):
+    """A framework whose offline work (probe, replays) may share one process; not every one's does."""
+
+    def helper(self) -> AbstractContextManager[None]:
+        """Keep that process until the end of the context, where it is ended; it starts with the first work."""
         ...
 
 

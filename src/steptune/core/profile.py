@@ -142,6 +142,15 @@ class NoiseFloor(Record):
     """Steps behind it, both launches together."""
 
 
+class PairSpread(Record):
+    """How far the log ratios of pairs scatter, and how well that is known: ``PairSpread(sd=0.042, num_degrees=11)``."""
+
+    sd: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    """Standard deviation of ln(candidate / incumbent) of a pair where nothing lies between the arms."""
+    num_degrees: Annotated[int, Field(ge=1)]
+    """Degrees of freedom behind it."""
+
+
 class CurvePoint(Record):
     """Seconds at one size: ``CurvePoint(x=64, seconds=0.0031)`` for decoding 64 rows once."""
 

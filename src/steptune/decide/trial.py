@@ -5,23 +5,33 @@ in `final`, on data that chose nothing. EXTEND is given only where
 more of the same data could turn it into ADOPT; an owed guard that never ran is a REJECT, not a reason to wait.
 """
 
+import math
 from collections.abc import Sequence
 
 from steptune.core.decision import Outcome
+from steptune.core.estimate import Estimate
 from steptune.core.profile import NoiseFloor
 from steptune.core.trial import Trial, TrialState
 from steptune.core.verdict import Verdict
 from steptune.decide.gain import Gain, interval_of, is_lead, judge_gain, power_text
 from steptune.decide.owed import OWED_AT_TRIAL, absent, failures, undecided
+from steptune.decide.screen import leads
 from steptune.stats.looks import TRIAL_LOOKS
-from steptune.stats.noise import worth_frac
+from steptune.stats.noise import step_pair_sd, worth_frac
+
+BORNE_OUT_Z = 3.0
+"""Standard errors of a block, launches included, by which it may be slower than its replay's slow end: a hidden loss on
+the other side that is larger sends the trial to both arms, a smaller one is the confirmation's to find."""
 
 Judged = tuple[Outcome, tuple[str, ...]]
 """An outcome and its reasons, one sentence each."""
 
 
-def judge_trial(trial: Trial, verdicts: Sequence[Verdict], noise: NoiseFloor) -> Judged:
-    """Return ADOPT, EXTEND or REJECT for a trial against its incumbent, with reasons."""
+def judge_trial(trial: Trial, verdicts: Sequence[Verdict], noise: NoiseFloor, replay: Estimate | None = None) -> Judged:
+    """Return ADOPT, EXTEND or REJECT for a trial against its incumbent, with reasons.
+
+    ``replay``: the whole step's ratio as a replay of the one side that the change touches has it.
+    """
     owed = OWED_AT_TRIAL.get(trial.change.effect)
     if owed is None:
         return Outcome.REJECT, (f"a change of effect `{trial.change.effect}` is never tuned",)
@@ -34,7 +44,7 @@ def judge_trial(trial: Trial, verdicts: Sequence[Verdict], noise: NoiseFloor) ->
     missing = absent(owed, verdicts)
     if missing:
         return Outcome.REJECT, tuple(f"{guard} was not checked, and unknown is not a pass" for guard in missing)
-    outcome, reasons = _judge_speed(trial, noise)
+    outcome, reasons = _judge_speed(trial, noise, replay)
     open_verdicts = undecided(owed, verdicts)
     if outcome is Outcome.REJECT or not open_verdicts:
         return outcome, reasons
@@ -48,14 +58,15 @@ def _unfinished(trial: Trial) -> Judged | None:
     return outcome, (f"the trial is {trial.state.replace('_', ' ')}" + (f": {trial.cause}" if trial.cause else ""),)
 
 
-def _judge_speed(trial: Trial, noise: NoiseFloor) -> Judged:
+def _judge_speed(trial: Trial, noise: NoiseFloor, replay: Estimate | None) -> Judged:
     worth = worth_frac(noise)
     if worth is None:
         return Outcome.REJECT, ("the noise floor is not known, so no gain may be claimed",)
     if trial.ratio is None:
         return Outcome.REJECT, ("no ratio to the incumbent was measured",)
     if trial.ratio.low is None and trial.ratio.high is None and trial.ratio.n == 1:
-        return Outcome.EXTEND, (f"one block has no interval: {trial.ratio}",)
+        num_steps = sum(len(arm.observations) for arm in trial.arms if arm.label == "candidate")
+        return _judge_one_block(trial.ratio, num_steps, noise, replay, worth)
     interval = interval_of(trial.ratio)
     if interval is None:
         return Outcome.REJECT, (f"the ratio is missing a part or impossible: {trial.ratio}",)
@@ -70,3 +81,17 @@ def _judge_speed(trial: Trial, noise: NoiseFloor) -> Judged:
     if is_lead(trial.ratio, tail, worth):
         return Outcome.ADOPT, (f"a lead, for the confirmation to prove: {text}",)
     return Outcome.EXTEND, (f"{gain}: {text}; {power_text(trial.ratio, tail, 'pairs')}",)
+
+
+def _judge_one_block(
+    ratio: Estimate, num_steps: int, noise: NoiseFloor, replay: Estimate | None, worth: float
+) -> Judged:
+    """One block of whole steps proves nothing, but it can bear out a gain that a replay has shown."""
+    if replay is None or replay.high is None or not leads(replay, worth):
+        return Outcome.EXTEND, (f"one block has no interval: {ratio}",)
+    scatter = (step_pair_sd(noise) or noise.within_launch_cv) / math.sqrt(max(1, num_steps))
+    slowest = replay.high * math.exp(BORNE_OUT_Z * math.hypot(scatter, noise.between_launch_frac))
+    text = f"a replay of its side {replay}, whole steps {ratio.value:.4g}, expected at most {slowest:.4g}"
+    if ratio.value <= slowest:
+        return Outcome.ADOPT, (f"a lead, for the confirmation to prove: {text}",)
+    return Outcome.EXTEND, (f"whole steps do not bear the replay out: {text}",)

@@ -69,7 +69,7 @@ def take_turns(
     """Run pair after pair, AB, BA, on one batch after the other, until enough is known or the time is up."""
     stop_s = clock() + wanted.max_s
     pairs: list[tuple[float, float]] = []
-    for index in range(WARM_UP_PAIRS + wanted.num_pairs):
+    for index in range(WARM_UP_PAIRS + wanted.looks[-1]):
         if clock() >= stop_s or is_enough(pairs, wanted):
             break
         batch = batches[index % len(batches)]
@@ -82,7 +82,7 @@ def take_turns(
 
 def is_enough(pairs: Sequence[tuple[float, float]], wanted: SideReplay) -> bool:
     """Return whether the pairs so far settle what ``wanted`` asks."""
-    return is_settled(pairs, line=wanted.line, first_look=wanted.first_look, last_look=wanted.num_pairs)
+    return is_settled(pairs, line=wanted.line, looks=wanted.looks, known=wanted.spread)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import IO
 
 PR_SET_PDEATHSIG = 1
 """`prctl` option: signal to receive when the parent dies (linux/prctl.h)."""
@@ -19,6 +20,13 @@ def die_with_parent(parent_pid: int) -> None:
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent_pid:
         os._exit(1)
+
+
+def private_stdout() -> IO[str]:
+    """Keep the real stdout for answers and point fd 1 at stderr: what a library prints is no answer."""
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return replies
 
 
 def peak_memory_bytes(pid: int | None = None) -> int | None:

@@ -14,7 +14,6 @@ An error is answered with {"answer": "error", ...} and ends the process. `STACK_
 
 import faulthandler
 import json
-import os
 import sys
 import traceback
 from pathlib import Path
@@ -27,7 +26,7 @@ from steptune.core.profile import SampledLengths
 from steptune.core.records import Record
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.out_of_memory import is_out_of_memory, told
-from steptune.engine.process import die_with_parent
+from steptune.engine.process import die_with_parent, private_stdout
 from steptune.engine.where import STACK_SIGNAL
 
 
@@ -78,7 +77,7 @@ def main() -> int:
     run = RunFile.model_validate_json(Path(sys.argv[1]).read_text(encoding="utf-8"))
     die_with_parent(run.parent_pid)
     faulthandler.register(STACK_SIGNAL, all_threads=False)
-    replies = _private_stdout()
+    replies = private_stdout()
     try:
         _serve(run, Path(sys.argv[2]), replies)
     except Exception as error:  # noqa: BLE001  process edge: the cause is handed to whoever gave the order
@@ -115,13 +114,6 @@ def _serve(run: RunFile, folder: Path, replies: IO[str]) -> None:
                 _say(replies, answer="lengths", lengths=engine_run.lengths().model_dump(mode="json"))
     finally:
         engine_run.close()
-
-
-def _private_stdout() -> IO[str]:
-    """Keep the real stdout for answers and point fd 1 at stderr."""
-    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    return replies
 
 
 def _say(replies: IO[str], **answer: object) -> None:

@@ -7,6 +7,7 @@ from steptune.core.event import Event
 from steptune.report.blocks import Cell, Words
 from steptune.report.cards.decision import break_even, guards_summary, takeaway
 from steptune.report.cells import number, words
+from steptune.report.not_shown import not_shown
 from steptune.report.session_view import SessionView, added_text, view_session
 from steptune.report.stage_costs import total_cost
 from steptune.report.text_table import WIDTH, cell_text, plain
@@ -35,6 +36,7 @@ def _rows(view: SessionView) -> list[tuple[str, Cell]]:
     best = ("over best practice", number(decision.speedup_over_best_practice))
     return [
         ("outcome", words(takeaway(view, decision))),
+        *(("not shown", words(line)) for line in (not_shown(view, decision.verdicts) if view.is_change_out else ())),
         *([best] if decision.speedup is not None else []),
         *_levers(view),
         ("guards", guards_summary(decision.verdicts)),

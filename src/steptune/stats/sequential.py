@@ -9,7 +9,9 @@ the truth is at most 5 %. It is a little wider than Pocock's, and holds for t in
 from collections.abc import Sequence
 from dataclasses import replace
 
+from steptune.core.profile import PairSpread
 from steptune.stats.intervals import DEFAULT_CONFIDENCE, Interval, mean_interval
+from steptune.stats.pooled import pooled_ratio_interval
 from steptune.stats.ratio import ratio_interval
 
 SETTLED_CONFIDENCE = 0.9
@@ -52,28 +54,30 @@ def sequential_ratio_interval(
     return replace(single_look, confidence=confidence)
 
 
-def is_settled(pairs: Sequence[tuple[float, float]], *, line: float, first_look: int, last_look: int) -> bool:
-    """Return whether candidate / incumbent is surely above or surely below ``line``, looked at after every pair.
+def is_settled(
+    pairs: Sequence[tuple[float, float]], *, line: float, looks: Sequence[int], known: PairSpread | None
+) -> bool:
+    """Return whether candidate / incumbent is surely above or surely below ``line``, at one of the planned looks.
 
     Args:
         pairs: times so far, (incumbent, candidate), all above zero.
         line: ratio that matters.
-        first_look: pairs below which nothing is settled.
-        last_look: most pairs there will be.
+        looks: numbers of pairs after which one looks, in rising order; two or more.
+        known: scatter of such pairs, if it was seen elsewhere.
 
-    Example: ratios of 1.20, 1.22, 1.19 and 1.21 at the first of nine looks, line 0.95: above, so it is.
+    Example: ratios of 1.20, 1.22 and 1.19 at the first of four looks, scatter 0.04 known, line 0.95: above, so it is.
 
     Raises:
-        ValueError: a time is not finite and above zero, or there are more pairs than ``last_look``.
+        ValueError: a time is not finite and above zero, or there are more pairs than the last look has.
     """
-    if len(pairs) < first_look:
+    if len(pairs) > looks[-1]:
+        raise ValueError(f"at most {looks[-1]} pairs were planned, got {len(pairs)}")
+    if len(pairs) not in looks:
         return False
-    if len(pairs) > last_look:
-        raise ValueError(f"at most {last_look} pairs were planned, got {len(pairs)}")
-    so_far = sequential_ratio_interval(
+    so_far = pooled_ratio_interval(
         [candidate for _, candidate in pairs],
         [incumbent for incumbent, _ in pairs],
-        max_looks=last_look - first_look + 1,
-        confidence=SETTLED_CONFIDENCE,
+        look_confidence(len(looks), SETTLED_CONFIDENCE),
+        known,
     )
     return so_far.low > line or so_far.high < line

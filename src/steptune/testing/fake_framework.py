@@ -8,7 +8,7 @@ memory, die, report NaN, learn less, book time on the wrong side. `spent_s` is w
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, final
 
@@ -82,9 +82,14 @@ class FakeFramework:
     """Part of the rollout's time that every synchronous run's spans show as training: a wrong bottleneck."""
     sides: frozenset[Role] = frozenset()
     """Sides of a step that can be replayed alone."""
+    keeps_worker: bool = False
+    """Whether the process that probes costs stays up for replays, until a replay kills it."""
+    has_worker: bool = False
     launches: int = 0
     spent_s: float = 0.0
     """Virtual seconds so far: start-ups, steps, rehearsals and replays."""
+    spent_on: dict[str, float] = field(default_factory=dict[str, float])
+    """The same by what they went to."""
     name: str = "fake"
 
     def version(self) -> str:
@@ -135,16 +140,22 @@ class FakeFramework:
 
     def probe_costs(self, job: JobSpec, out_dir: Path) -> tuple[CostCurve, ...]:
         """The one price there is: a second takes a second."""
+        self.has_worker = self.keeps_worker
         return (CostCurve(name="second", when={}, unit="1", points=(CurvePoint(x=1, seconds=1.0),)),)
 
     def launch(self, job: JobSpec, spec: LaunchSpec, out_dir: Path) -> "FakeSession":
         """Start a fake run, or fail as the settings demand."""
         self.launches += 1
-        self.spent_s += self.start_up_s
+        self.spend("start-up", self.start_up_s)
         out_dir.mkdir(parents=True, exist_ok=True)
         (out_dir / "spec.json").write_text(spec.model_dump_json() + "\n", encoding="utf-8")
         self.refuse(spec.settings)
         return FakeSession(framework=self, job=job, spec=spec, number=self.launches)
+
+    def spend(self, what: str, seconds: float) -> None:
+        """Let virtual time pass."""
+        self.spent_s += seconds
+        self.spent_on[what] = self.spent_on.get(what, 0.0) + seconds
 
     def refuse(self, settings: Settings) -> None:
         """Fail as these settings demand of a run that begins to use them."""
@@ -157,7 +168,7 @@ class FakeFramework:
 
     def replay_updates(self, job: JobSpec, parity: Sequence[ParityInput], out_dir: Path) -> list[ParityOutput]:
         """Distances come from the table; shuffling gives a tiny band."""
-        self.spent_s += len(parity) * REPLAYED_UPDATES * TRAIN_S
+        self.spend("update parity", len(parity) * REPLAYED_UPDATES * TRAIN_S)
         places = [self._place(item) for item in parity]
         return [
             ParityOutput(
@@ -174,19 +185,28 @@ class FakeFramework:
         """Those of the field."""
         return self.sides
 
+    def is_ready_to_replay(self) -> bool:
+        """Whether the worker is up."""
+        return self.has_worker
+
     def replay_side(self, job: JobSpec, wanted: SideReplay, out_dir: Path) -> SideTimes:
-        """Make up the times of one side, which cost a start-up and themselves; a candidate may fail as at a launch."""
-        self.spent_s += self.start_up_s
+        """Make up the times of one side, which cost themselves and, without a worker, a start-up.
+
+        A candidate may fail as at a launch.
+        """
+        self.spend("replay's start-up", 0.0 if self.has_worker else self.start_up_s)
+        self.has_worker = False
         self.refuse(wanted.candidate)
+        self.has_worker = self.keeps_worker
         place = (Role.ROLLOUT, Role.TRAINER).index(wanted.side)
         exact = [side_seconds(self.knob_table, s, self.pairs)[place] for s in (wanted.incumbent, wanted.candidate)]
         rng, pairs = random.Random(f"{self.seed} side {self.spent_s}"), list[tuple[float, float]]()
-        for index in range(SIDE_WARM_UPS + wanted.num_pairs):
-            if is_settled(pairs, line=wanted.line, first_look=wanted.first_look, last_look=wanted.num_pairs):
+        for index in range(SIDE_WARM_UPS + wanted.looks[-1]):
+            if is_settled(pairs, line=wanted.line, looks=wanted.looks, known=wanted.spread):
                 break
             self.on_step()
             seconds = [s * math.exp(rng.gauss(0, self.noise)) for s in exact]
-            self.spent_s += sum(seconds)
+            self.spend("replay", sum(seconds))
             if index >= SIDE_WARM_UPS:
                 pairs.append((seconds[0], seconds[1]))
         return SideTimes(incumbent_s=tuple(a for a, _ in pairs), candidate_s=tuple(b for _, b in pairs))
@@ -218,17 +238,22 @@ class FakeSession:
     spec: LaunchSpec
     number: int
     step: int = 0
+    """Steps so far."""
+    counted: dict[str, int] = field(default_factory=dict[str, int])
+    """Steps by configuration since the start or the last rewind: every configuration counts its own."""
     closed: bool = False
 
     def run_steps(self, num_steps: int, *, rehearse_s: float = 0.0) -> list[Observation]:
         """Make up ``num_steps`` observations; there is no cache that a rehearsal could warm, but its time is spent."""
         made = [self._one_step() for _ in range(num_steps)]
         if rehearse_s > 0:
-            self.framework.spent_s += made[0].step_time_s * max(1, math.ceil(rehearse_s / made[0].step_time_s))
+            num_steps = max(1, math.ceil(rehearse_s / made[0].step_time_s))
+            self.framework.spend("rehearsal", made[0].step_time_s * num_steps)
         return made
 
     def rewind(self) -> None:
-        """Every step does the same work, so there is nothing to go back to."""
+        """Count from the first step again; every step does the same work."""
+        self.counted.clear()
 
     def take_settings(self, settings: Settings) -> None:
         """Turn hot knobs, or fail as a launch would."""
@@ -269,10 +294,12 @@ class FakeSession:
         broken = any(k.fails_with.get(settings[k.name]) == "nan" for k in knobs)
         k3 = max([HEALTHY_K3, *(k.mismatch_k3.get(settings[k.name], 0.0) for k in knobs)])
         self.step += 1
+        name = str(sorted(settings.items(), key=str))
+        self.counted[name] = self.counted.get(name, 0) + 1
         is_off = is_one_step_off(settings)
         moved_s = 0.0 if is_off else rollout_s * self.framework.misbooked_frac
-        plain = _observation(self.step - 1, rollout_s - moved_s, train_s + moved_s, is_off)
-        self.framework.spent_s += plain.step_time_s
+        plain = _observation(self.counted[name] - 1, rollout_s - moved_s, train_s + moved_s, is_off)
+        self.framework.spend("steps", plain.step_time_s)
         update: dict[str, object] = {
             "mismatch": None if hidden else _gap(k3),
             "mixed_groups_frac": 0.6 if self.framework.learns else 0.0,

@@ -8,8 +8,8 @@ pause was still slow), and every arm would then count other steps of the referen
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from steptune.core.framework import Session
 from steptune.core.trial import Observation
 
 REHEARSAL_S = 0.6
@@ -29,6 +29,16 @@ class BlockPlan:
     """Steps per block, rehearsal not included."""
     dropped_steps: int = 0
     """Steps before them that are run and not counted; see `settle`."""
+    rehearse_s: float = REHEARSAL_S
+    """Seconds of rehearsal before a block; none is needed where it follows another step at once."""
+
+
+class RunsSteps(Protocol):
+    """What a block is run on: a `core.framework.Session`, or a recorded one."""
+
+    def run_steps(self, num_steps: int, *, rehearse_s: float = 0.0) -> list[Observation]:
+        """Run steps; see `core.framework.Session.run_steps`."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,7 +54,7 @@ class Pair:
         return mean_step_s(self.candidate) / mean_step_s(self.incumbent)
 
 
-def take_turns(incumbent: Session, candidate: Session, plan: BlockPlan) -> Iterator[Pair]:
+def take_turns(incumbent: RunsSteps, candidate: RunsSteps, plan: BlockPlan) -> Iterator[Pair]:
     """Yield pair after pair: AB, BA, AB ... A consumer that stops iterating stops the trial."""
     for index in range(plan.max_pairs):
         if index % 2 == 0:
@@ -55,14 +65,14 @@ def take_turns(incumbent: Session, candidate: Session, plan: BlockPlan) -> Itera
             yield Pair(incumbent=run_block(incumbent, plan), candidate=first)
 
 
-def warm_up(sessions: Sequence[Session]) -> list[Observation]:
+def warm_up(sessions: Sequence[RunsSteps]) -> list[Observation]:
     """Run the first steps of freshly launched runs, one run after the other, and return them all."""
     return [step for session in sessions for step in session.run_steps(WARMUP_STEPS)]
 
 
-def run_block(session: Session, plan: BlockPlan) -> tuple[Observation, ...]:
+def run_block(session: RunsSteps, plan: BlockPlan) -> tuple[Observation, ...]:
     """Run one block and return its counted steps."""
-    steps = session.run_steps(plan.dropped_steps + plan.kept_steps, rehearse_s=REHEARSAL_S)
+    steps = session.run_steps(plan.dropped_steps + plan.kept_steps, rehearse_s=plan.rehearse_s)
     return tuple(steps[plan.dropped_steps :])
 
 
@@ -71,7 +81,7 @@ def mean_step_s(steps: Sequence[Observation]) -> float:
     return sum(step.step_time_s for step in steps) / len(steps)
 
 
-def rotate_arms(sessions: Sequence[Session], rounds: int, plan: BlockPlan) -> list[list[tuple[Observation, ...]]]:
+def rotate_arms(sessions: Sequence[RunsSteps], rounds: int, plan: BlockPlan) -> list[list[tuple[Observation, ...]]]:
     """Run one block of every arm per round, forwards then backwards; return blocks per arm.
 
     Used where more than two configurations are compared (waterfall, confirmation).

@@ -17,7 +17,7 @@ from steptune.core.trial import Arm, Observation, Trial, TrialState
 from steptune.stats.intervals import mean_estimate
 from steptune.stats.looks import TRIAL_LOOKS, repeated_ratio_interval
 from steptune.stats.ratio import ratio_interval
-from steptune.trial.blocks import BlockPlan, KeepGoing, Pair, mean_step_s, take_turns, warm_up
+from steptune.trial.blocks import BlockPlan, KeepGoing, Pair, RunsSteps, mean_step_s, take_turns, warm_up
 from steptune.trial.settle import settle
 
 
@@ -44,7 +44,7 @@ def run_trial(
     *,
     number: int,
     change: Change,
-    incumbent: Session,
+    incumbent: RunsSteps,
     incumbent_signature: str,
     plan: BlockPlan,
     keep_going: KeepGoing,
@@ -53,7 +53,7 @@ def run_trial(
     devices_ratio: float = 1.0,
     is_clear: Callable[[Sequence[Pair]], bool] = lambda pairs: False,
 ) -> Trial:
-    """Run ``change`` against the live incumbent and return the trial in a terminal state.
+    """Run ``change`` against the live or recorded incumbent and return the trial in a terminal state.
 
     ``plan.max_pairs`` are run beside those of ``evidence``; ``keep_going`` stops a trial that is lost, ``is_clear``
     ends one that is won. ``devices_ratio``: see `core.trial.Trial`.

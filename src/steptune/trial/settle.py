@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from steptune.core.ages import EXTRA_UPDATES, Ages
-from steptune.core.framework import Session
 from steptune.core.trial import Observation
-from steptune.trial.blocks import WARMUP_STEPS, BlockPlan
+from steptune.trial.blocks import WARMUP_STEPS, BlockPlan, RunsSteps
 
 
-def settle(sessions: Sequence[Session], seen: Sequence[Observation], plan: BlockPlan, ages: Ages) -> BlockPlan:
+def settle(sessions: Sequence[RunsSteps], seen: Sequence[Observation], plan: BlockPlan, ages: Ages) -> BlockPlan:
     """Run all arms on until each may count, and return ``plan`` with the steps that blocks must leave out.
 
     ``seen`` are the warm-up steps of all arms, `WARMUP_STEPS` of each.

@@ -2,20 +2,20 @@
 
 ::
 
-    Forecasted -> TrialStarted -> touches one side? likely enough to be lost? --no--> launches
+    Forecasted -> TrialStarted -> touches one side? cheaper with a replay? --no--> launches of both arms
                                         | yes
-                                    replay, Screened --may be a gain--> launches
+                                    replay, Screened --a gain----------> a few whole steps of the candidate
+                                        |        '----may be a gain----> launches of both arms
                                         '--lost--> TrialEnded, nothing launched
 
-The surprise: a promising change is not screened at all. A replay only ends trials, so before a likely winner it would
-be paid on top; `is_worth` weighs its price against the trial's by the chance, by the forecast, that the trial is lost.
+The surprise: not every change is screened. A replay that settles nothing is paid on top, and where it has to start a
+process that takes as long as 20 steps, even one that ends the trial saves little; `is_worth` weighs both.
 """
 
 import math
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist, fmean
+from statistics import NormalDist
 from typing import final
 
 from steptune.core.change import Change
@@ -23,21 +23,20 @@ from steptune.core.errors import StepTuneError
 from steptune.core.event import Screened
 from steptune.core.forecast import Forecast
 from steptune.core.framework import ReplaysSides, SideReplay
-from steptune.core.phase import Role, is_child
-from steptune.core.trial import Observation
-from steptune.decide.screen import MIN_SCREEN_PAIRS, judge_screen, losing_line
+from steptune.core.knob import Effect
+from steptune.core.phase import Role
+from steptune.decide.screen import SCREEN_LOOKS, judge_screen, losing_line
 from steptune.forecast.interval import Z_80
 from steptune.stats.noise import worth_frac
-from steptune.store.replay import SessionState
 from steptune.trial.one_sided import side_touched
 from steptune.tune.context import Context
-
-SCREEN_PAIRS = 12
-"""Pairs of a replay. At 3 % noise a step a pair spreads 4.2 %, twelve leave the side's ratio 2.2 % either way, half of
-that of a step of which the side is a half: about the least gain that is worth having."""
+from steptune.tune.measured_side import Incumbent, incumbent_of, side_spread
 
 SCREEN_WARM_UPS = 2
 """Steps of each arm that a replay is expected to drop."""
+
+EXPECTED_PAIRS = 8
+"""Pairs that a replay is expected to take (bench/ladder.py: 5 to 7 in the mean)."""
 
 UNPRICED_LOSS_CHANCE = 0.5
 """Chance that a change without a forecast is lost. Prior: half of the levers of an ablation."""
@@ -47,20 +46,28 @@ STANDARD = NormalDist()
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Incumbent:
-    """What a side's part is taken of: ``Incumbent(step_s=1.02, booked_s=0.41)``."""
+class Prices:
+    """What a trial is expected to take, in steps of the baseline: ``Prices(full=42.0, few=9.0)``."""
 
-    step_s: float
-    booked_s: float
-    """Of it, the side by its own spans."""
+    full: float
+    """Both arms in turn."""
+    few: float
+    """A few whole steps of the candidate, after a replay that has shown a gain."""
 
 
 def screen(
-    context: Context, *, number: int, change: Change, incumbent: Change, forecast: Forecast, cost_steps: float
+    context: Context,
+    *,
+    number: int,
+    change: Change,
+    incumbent: Change,
+    incumbent_ratio: float,
+    forecast: Forecast,
+    prices: Prices,
 ) -> Screened | None:
     """Return the screening of trial ``number``: an earlier process's, a fresh one, or None where there is none.
 
-    ``cost_steps``: what the trial will take, in steps of the baseline.
+    ``incumbent_ratio``: incumbent / baseline of the objective.
     """
     earlier = context.state.screening_of(number, change.signature)
     if earlier is not None:
@@ -71,8 +78,10 @@ def screen(
     measured = incumbent_of(context.state, incumbent.signature, side)
     seconds = _expected_s(context, measured)
     step_s = context.baseline.step_time.value
-    wanted = measured.step_s / step_s * (1 - _worth(context))
-    if seconds > context.budget.wall_left_s() or not is_worth(seconds / step_s, cost_steps, forecast, wanted):
+    wanted = incumbent_ratio * (1 - _worth(context))
+    after_gain = prices.few if may_be_short(change) else prices.full
+    is_dear = not is_worth(seconds / step_s, prices.full, after_gain, loss_chance(forecast, wanted))
+    if seconds > context.budget.wall_left_s() or is_dear:
         return None
     context.progress.say(f"trial {number}: {side}-only replay of the recorded batches first")
     event = replay_of(context, number=number, change=change, incumbent=incumbent, side=side, measured=measured)
@@ -81,12 +90,19 @@ def screen(
     return event
 
 
-def is_worth(replay_steps: float, trial_steps: float, forecast: Forecast, wanted: float) -> bool:
-    """Return whether a replay is expected to save more than it costs.
+def may_be_short(change: Change) -> bool:
+    """Return whether a replay may shorten its trial. Precision and staleness are watched for all steps of the plan."""
+    return change.effect is Effect.NONE
 
-    Example: 17 steps against a trial of 42 that is lost with a chance of 0.5: 17 < 21, so it is.
+
+def is_worth(replay: float, full: float, after_gain: float, lost: float) -> bool:
+    """Return whether a replay and what follows it are expected to cost less than the trial without one.
+
+    ``lost`` is the chance that the replay ends the trial; all others are steps.
+
+    Example: 17 steps of replay, half of the time 9 more, against a trial of 42: 21.5 < 42, so it is.
     """
-    return replay_steps < loss_chance(forecast, wanted) * trial_steps
+    return replay + (1 - lost) * after_gain < full
 
 
 def loss_chance(forecast: Forecast, wanted: float) -> float:
@@ -96,26 +112,6 @@ def loss_chance(forecast: Forecast, wanted: float) -> float:
         return UNPRICED_LOSS_CHANCE
     sd = math.log(high / low) / (2 * Z_80)
     return 1 - STANDARD.cdf(math.log(wanted / forecast.ratio.value) / sd)
-
-
-def incumbent_of(state: SessionState, signature: str, side: Role) -> Incumbent:
-    """Return the incumbent's step and the side's booked part of it, as the journal has them."""
-    steps = _steps_of(state, signature)
-    return Incumbent(step_s=fmean(step.step_time_s for step in steps), booked_s=fmean(_booked(s, side) for s in steps))
-
-
-def _steps_of(state: SessionState, signature: str) -> Sequence[Observation]:
-    """Return an adopted candidate's own steps of its trial, else those of the A/A repeat."""
-    for event in reversed(state.ended):
-        if event.trial.change.signature == signature and event.trial.arms:
-            return next(arm.observations for arm in event.trial.arms if arm.label == "candidate")
-    return [step for arm in state.baseline_arms for step in arm.observations]
-
-
-def _booked(step: Observation, side: Role) -> float:
-    return math.fsum(
-        span.seconds for span in step.spans if span.role == side and span.kind == "busy" and not is_child(span.phase)
-    )
 
 
 def replayable_side(context: Context, change: Change, incumbent: Change) -> Role | None:
@@ -131,11 +127,13 @@ def replayable_side(context: Context, change: Change, incumbent: Change) -> Role
 
 
 def _expected_s(context: Context, measured: Incumbent) -> float:
-    """Return what a replay will take: one start-up, and both arms' part of the step."""
-    return _start_up_s(context) + 2 * (SCREEN_WARM_UPS + SCREEN_PAIRS) * measured.booked_s
+    """Return what a replay is expected to take: a start-up if one is needed, and both arms' part of the step."""
+    return _start_up_s(context) + 2 * (SCREEN_WARM_UPS + EXPECTED_PAIRS) * measured.booked_s
 
 
 def _start_up_s(context: Context) -> float:
+    if isinstance(context.framework, ReplaysSides) and context.framework.is_ready_to_replay():
+        return 0.0
     step_s = context.baseline.step_time.value
     return context.runs.start_up_steps(step_s) * step_s
 
@@ -152,7 +150,7 @@ def replay_of(
     framework, noise = context.framework, context.baseline.noise
     assert isinstance(framework, ReplaysSides), "only such a framework is asked"
     assert noise is not None, "a measured profile has a noise floor"
-    base = context.baseline_settings
+    base, spread = context.baseline_settings, side_spread(context.state, side)
     ours, theirs = change.applied_to(base), incumbent.applied_to(base)
     devices_ratio = context.weight(ours) / context.weight(theirs)
     wanted = SideReplay(
@@ -160,9 +158,9 @@ def replay_of(
         incumbent=dict(theirs),
         candidate=dict(ours),
         batches_dir=str(context.batches_dir),
-        num_pairs=SCREEN_PAIRS,
-        first_look=MIN_SCREEN_PAIRS,
+        looks=SCREEN_LOOKS,
         line=losing_line(measured.booked_s / measured.step_s, devices_ratio, _worth(context)),
+        spread=spread,
         max_s=max(0.0, context.budget.wall_left_s() - _start_up_s(context)),
     )
     started_s, times, problem = time.monotonic(), None, ""
@@ -176,6 +174,7 @@ def replay_of(
         booked_s=measured.booked_s,
         devices_ratio=devices_ratio,
         noise=noise,
+        spread=spread,
     )
     wall_s = time.monotonic() - started_s
     return Screened(

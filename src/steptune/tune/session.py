@@ -13,6 +13,7 @@ missing event.
 
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -20,7 +21,7 @@ from typing import final
 from steptune import __version__
 from steptune.core.errors import JobError, LimitError, StepTuneError, StoreError, explain
 from steptune.core.event import Decided, SessionEnded, SessionResumed, SessionStarted
-from steptune.core.framework import Framework, Prepares
+from steptune.core.framework import Framework, LendsHelper, Prepares
 from steptune.core.job import JobSpec
 from steptune.core.profile import Profile
 from steptune.store.codehash import code_hash
@@ -132,8 +133,10 @@ def resume_session(
 
 
 def _run(context: Context, options: TuneOptions) -> None:
+    framework = context.framework
     try:
-        _stages(context, options)
+        with framework.helper() if isinstance(framework, LendsHelper) else nullcontext():
+            _stages(context, options)
     except StoreError:
         raise
     except StepTuneError as error:

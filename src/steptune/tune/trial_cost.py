@@ -38,10 +38,21 @@ class TrialCost:
         Example: 20 steps of start-up, a waiting incumbent at 1.0, a forecast of 0.4, four pairs of three steps:
         20 + (2 + 4 x 4) x 1.4 = 45.2.
         """
-        turned = {knob for knob, _ in moves_of(change) ^ self.incumbent_moves}
-        num_start_ups = self.incumbent_start_ups + (not turned <= self.hot)
+        num_start_ups = self.incumbent_start_ups + self._starts(change)
         num_steps = WARMUP_STEPS + self.plan.max_pairs * (self.plan.kept_steps + 1)
         return num_start_ups * self.start_up_steps + num_steps * (self.incumbent_ratio + forecast_ratio)
+
+    def of_few_steps(self, change: Change, forecast_ratio: float, num_steps: int) -> float:
+        """Return the steps that ``num_steps`` whole steps of the candidate alone take.
+
+        Example: 20 steps of start-up, a forecast of 0.5, 4 steps: 20 + (2 + 4) x 0.5 = 23.
+        """
+        return self._starts(change) * self.start_up_steps + (WARMUP_STEPS + num_steps) * forecast_ratio
+
+    def _starts(self, change: Change) -> bool:
+        """Return whether the change needs a start-up of its own."""
+        turned = {knob for knob, _ in moves_of(change) ^ self.incumbent_moves}
+        return not turned <= self.hot
 
 
 def trial_cost(context: Context, found: SearchState) -> TrialCost:

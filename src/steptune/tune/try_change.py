@@ -2,26 +2,25 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from statistics import median
-from typing import final
+from contextlib import ExitStack, closing
 
 from steptune.core.ages import Ages
 from steptune.core.change import Change
 from steptune.core.decision import Outcome
 from steptune.core.errors import BudgetSpentError
 from steptune.core.estimate import Estimate, Source
-from steptune.core.event import TrialEnded, TrialStarted
+from steptune.core.event import Screened, TrialEnded, TrialStarted
 from steptune.core.forecast import Forecast
 from steptune.core.framework import LaunchSpec
-from steptune.core.job import JobSpec, LimitsSpec
+from steptune.core.job import JobSpec
 from steptune.core.knob import Effect, Settings
 from steptune.core.profile import NoiseFloor
 from steptune.core.trial import Observation, Trial, TrialState
 from steptune.core.verdict import Verdict
-from steptune.decide.stop import cannot_win
+from steptune.decide.screen import leads
 from steptune.decide.trial import judge_trial
 from steptune.guard.entropy_guard import check_entropy
+from steptune.guard.gaps import MIN_STEPS
 from steptune.guard.memory import check_memory
 from steptune.guard.mismatch import check_mismatch
 from steptune.guard.off_policy import check_off_policy
@@ -31,20 +30,25 @@ from steptune.guard.weights_arrived import check_weights_arrived
 from steptune.profile.aggregate import work_signature
 from steptune.stats.looks import TRIAL_LOOKS
 from steptune.stats.noise import worth_frac
-from steptune.stats.sequential import sequential_ratio_interval
 from steptune.trial.blocks import BlockPlan, Pair, warm_up
 from steptune.trial.clear_lead import ClearLead
-from steptune.trial.run import Evidence, finished_trial, pair_times, run_trial
+from steptune.trial.recorded import Recorded, recorded
+from steptune.trial.run import Evidence, finished_trial, run_trial
 from steptune.tune.baseline import NOTHING
 from steptune.tune.context import Context
 from steptune.tune.gather import TRIAL_PLAN, Judged, gather, plan_for
+from steptune.tune.measured_side import steps_of
 from steptune.tune.parity import update_parity
-from steptune.tune.screen import screen
+from steptune.tune.screen import Prices, may_be_short, screen
 from steptune.tune.screened import screened_out, with_cost
 from steptune.tune.search_state import SearchState
+from steptune.tune.stop_rule import StopRule
 
-MIN_PAIRS_TO_STOP = 2
-"""Pairs before a trial may be stopped early: one pair has no interval."""
+FEW_STEPS_PLAN = BlockPlan(max_pairs=1, kept_steps=MIN_STEPS, rehearse_s=0.0)
+"""Whole steps of the candidate alone, after a replay that has shown a gain: as few as every guard can judge."""
+
+NAN = float("nan")
+"""A least gain that nobody knows: nothing passes it."""
 
 MAX_STARTS = 10
 """Times one trial may be started: who kills sessions by hand or by chance does not meet it (bench/chaos.py kills ten
@@ -53,27 +57,30 @@ is not known."""
 
 
 def try_change(
-    context: Context, *, number: int, change: Change, found: SearchState, forecast: Forecast, cost_steps: float
+    context: Context, *, number: int, change: Change, found: SearchState, forecast: Forecast, prices: Prices
 ) -> None:
-    """Screen trial ``number``, run it if it may be won, and record its result.
-
-    ``cost_steps``: what the trial is expected to take, in steps of the baseline.
-    """
+    """Screen trial ``number``, run it if it may be won, and record its result."""
     started_s = time.monotonic()
     incumbent = found.incumbent.trial.change if found.incumbent else NOTHING
     context.record(TrialStarted(number=number, change=change, incumbent_signature=incumbent.signature))
     screened = None
     if not crash_loop(context, number):
         screened = screen(
-            context, number=number, change=change, incumbent=incumbent, forecast=forecast, cost_steps=cost_steps
+            context,
+            number=number,
+            change=change,
+            incumbent=incumbent,
+            incumbent_ratio=found.incumbent_ratio,
+            forecast=forecast,
+            prices=prices,
         )
     if screened is not None and not screened.goes_on:
         trial = screened_out(context, screened, change, incumbent)
         verdicts, outcome, reasons = judge(context, trial)
         ratio = scaled(screened.ratio, found)
     else:
-        trial, (verdicts, outcome, reasons) = _run(context, number, change, incumbent)
-        ratio = scaled(trial.ratio, found)
+        trial, (verdicts, outcome, reasons), measured = _run(context, number, change, incumbent, screened)
+        ratio = scaled(measured, found)
     trial = with_cost(trial, time.monotonic() - started_s, context.job.devices.num_cores)
     context.record(
         TrialEnded(trial=trial, verdicts=verdicts, outcome=outcome, reasons=reasons, ratio_to_baseline=ratio)
@@ -83,27 +90,50 @@ def try_change(
     _tell(context, number, forecast, ratio, outcome, reasons)
 
 
-def _run(context: Context, number: int, change: Change, incumbent: Change) -> tuple[Trial, Judged]:
-    plan = plan_for(TRIAL_PLAN, context.baseline.noise or _no_noise())
-    return gather(
+def _run(
+    context: Context, number: int, change: Change, incumbent: Change, screened: Screened | None
+) -> tuple[Trial, Judged, Estimate | None]:
+    """Return the trial, its judgement and the best ratio to the incumbent that there is."""
+    noise = context.baseline.noise or _no_noise()
+    known = recorded(steps_of(context.state, incumbent.signature), FEW_STEPS_PLAN)
+    if screened is not None and known is not None and may_be_short(change) and leads(screened.ratio, _worth(noise)):
+        trial = attempt(context, number, change, incumbent, FEW_STEPS_PLAN, known=known)
+        judged = judge(context, trial)
+        if judged[1] is not Outcome.EXTEND:
+            return trial, judged, None if trial.ratio is None else screened.ratio
+        context.progress.say(f"trial {number}: {'; '.join(judged[2])}; both arms in turn")
+    plan = plan_for(TRIAL_PLAN, noise)
+    trial, judged = gather(
         lambda earlier: attempt(context, number, change, incumbent, plan, earlier),
         lambda trial: judge(context, trial),
         context.progress.say,
         plan,
     )
+    return trial, judged, trial.ratio
+
+
+def _worth(noise: NoiseFloor) -> float:
+    worth = worth_frac(noise)
+    return NAN if worth is None else worth
 
 
 def attempt(
-    context: Context, number: int, change: Change, incumbent: Change, plan: BlockPlan, earlier: tuple[Pair, ...] = ()
+    context: Context,
+    number: int,
+    change: Change,
+    incumbent: Change,
+    plan: BlockPlan,
+    earlier: tuple[Pair, ...] = (),
+    known: Recorded | None = None,
 ) -> Trial:
     """Run the trial; a budget that ends while its incumbent warms up stops it as one that ends later does.
 
-    One that took its session down `MAX_STARTS` times is not run again: it failed.
+    One that took its session down `MAX_STARTS` times is not run again: it failed. ``known``: see `run_against`.
     """
     state, cause = TrialState.FAILED, crash_loop(context, number)
     if not cause:
         try:
-            return run_against(context, number, change, incumbent, plan, earlier)
+            return run_against(context, number, change, incumbent, plan, earlier, known)
         except BudgetSpentError as error:
             state, cause = TrialState.STOPPED, str(error)
     return finished_trial(
@@ -130,26 +160,38 @@ def crash_loop(context: Context, number: int) -> str:
 def judge(context: Context, trial: Trial) -> Judged:
     """Guard and judge a trial. Updates are replayed for a winner alone, which has to prove itself."""
     noise = context.baseline.noise or _no_noise()
+    screened = context.state.screening_of(trial.number, trial.change.signature)
+    replay = None if screened is None else screened.ratio
     verdicts = guard_trial(context, trial)
-    outcome, reasons = judge_trial(trial, verdicts, noise)
+    outcome, reasons = judge_trial(trial, verdicts, noise, replay)
     if outcome is Outcome.ADOPT:
         verdicts = (*verdicts, *update_parity(context, trial.change))
-        outcome, reasons = judge_trial(trial, verdicts, noise)
+        outcome, reasons = judge_trial(trial, verdicts, noise, replay)
     return verdicts, outcome, reasons
 
 
 def run_against(
-    context: Context, number: int, change: Change, incumbent: Change, plan: BlockPlan, earlier: tuple[Pair, ...] = ()
+    context: Context,
+    number: int,
+    change: Change,
+    incumbent: Change,
+    plan: BlockPlan,
+    earlier: tuple[Pair, ...] = (),
+    known: Recorded | None = None,
 ) -> Trial:
-    """Launch the incumbent and the change, let them take turns, and return the trial with its earlier pairs."""
+    """Launch the incumbent and the change, let them take turns, and return the trial with its earlier pairs.
+
+    With ``known``, steps of the incumbent that were run before, only the change is launched.
+    """
     baseline = context.baseline_settings
     folder = context.folder.new_trial_folder(number, change.signature)
     devices_ratio = context.weight(change.applied_to(baseline)) / context.weight(incumbent.applied_to(baseline))
-    session = context.runs.launch(
-        context.job, trial_spec(context, incumbent.applied_to(baseline)), folder / "incumbent"
-    )
-    try:
-        evidence = Evidence(pairs=earlier, warm_up=tuple(warm_up([session])), ages=ages_of(context.job))
+    with ExitStack() as stack:
+        session, seen = known, tuple[Observation, ...]()
+        if session is None:
+            spec = trial_spec(context, incumbent.applied_to(baseline))
+            session = stack.enter_context(closing(context.runs.launch(context.job, spec, folder / "incumbent")))
+            seen = tuple(warm_up([session]))
         return run_trial(
             context.runs,
             context.job,
@@ -159,7 +201,7 @@ def run_against(
             incumbent=session,
             incumbent_signature=incumbent.signature,
             plan=plan,
-            evidence=evidence,
+            evidence=Evidence(pairs=earlier, warm_up=seen, ages=ages_of(context.job)),
             keep_going=StopRule(
                 limits=context.job.limits,
                 own_lag=context.job.algorithm.num_updates - 1,
@@ -171,8 +213,6 @@ def run_against(
             devices_ratio=devices_ratio,
             is_clear=clear_lead(context, change, devices_ratio),
         )
-    finally:
-        session.close()
 
 
 def clear_lead(context: Context, change: Change, devices_ratio: float) -> Callable[[Sequence[Pair]], bool]:
@@ -182,42 +222,6 @@ def clear_lead(context: Context, change: Change, devices_ratio: float) -> Callab
     if noise is None or band is None or change.effect is not Effect.NONE:
         return lambda pairs: False
     return ClearLead(noise=noise, band_frac=band, devices_ratio=devices_ratio)
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StopRule:
-    """Ends a running trial that breaks a limit or can no longer win."""
-
-    limits: LimitsSpec
-    own_lag: int
-    noise: NoiseFloor
-    max_looks: int
-    devices_ratio: float = 1.0
-    """See `core.trial.Trial`."""
-
-    def __call__(self, pairs: Sequence[Pair]) -> str | None:
-        """Return why the trial should stop, or None."""
-        steps = [step for pair in pairs for step in pair.candidate]
-        return self._broken_limit(steps) or self._lost(pairs)
-
-    def _broken_limit(self, steps: Sequence[Observation]) -> str | None:
-        k3s = [step.mismatch.k3 for step in steps if step.mismatch is not None]
-        if k3s and median(k3s) > self.limits.max_mismatch_k3:
-            return f"breaks limits.max_mismatch_k3: {median(k3s):.3g} nat, allowed {self.limits.max_mismatch_k3:g}"
-        oldest = max(step.lag_max for step in steps) - self.own_lag
-        if oldest > self.limits.max_staleness:
-            return f"breaks limits.max_staleness: {oldest} updates, allowed {self.limits.max_staleness}"
-        return None
-
-    def _lost(self, pairs: Sequence[Pair]) -> str | None:
-        if len(pairs) < MIN_PAIRS_TO_STOP:
-            return None
-        candidate, incumbent = pair_times(pairs, self.devices_ratio)
-        so_far = sequential_ratio_interval(candidate, incumbent, max_looks=self.max_looks)
-        if not cannot_win(so_far, self.noise):
-            return None
-        return f"cannot win any more: ratio {so_far.value:.3f} ({so_far.low:.3f} to {so_far.high:.3f})"
 
 
 def guard_trial(context: Context, trial: Trial) -> tuple[Verdict, ...]:

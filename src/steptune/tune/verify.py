@@ -17,7 +17,7 @@ from steptune.store.journal import read_journal
 from steptune.store.replay import fold
 from steptune.store.run_folder import RunFolder
 from steptune.tune.conclude import Spent, conclude
-from steptune.tune.screen import incumbent_of
+from steptune.tune.measured_side import incumbent_of, side_spread
 from steptune.tune.screened import screen_cause
 from steptune.tune.search_state import search_state
 
@@ -92,6 +92,7 @@ def _check_screening(event: Screened, before: Sequence[Event], index: int) -> li
         booked_s=measured.booked_s,
         devices_ratio=event.devices_ratio,
         noise=state.baseline.noise,
+        spread=side_spread(state, event.side),
     )
     if (again.ratio, again.goes_on, again.because) != (event.ratio, event.goes_on, event.because):
         return [f"line {index + 1}: what the replay of trial {event.number} decided does not follow from its times"]
@@ -106,7 +107,8 @@ def _check_trial(event: TrialEnded, before: Sequence[Event], index: int) -> list
         return [f"line {index + 1}: a trial before the profile"]
     if screened is not None and not screened.goes_on and event.trial.cause != screen_cause(screened):
         return [f"line {index + 1}: trial {event.trial.number} went on although its replay had ended it"]
-    outcome, reasons = judge_trial(event.trial, event.verdicts, baseline.noise)
+    replay = None if screened is None else screened.ratio
+    outcome, reasons = judge_trial(event.trial, event.verdicts, baseline.noise, replay)
     if (outcome, reasons) != (event.outcome, event.reasons):
         return [f"line {index + 1}: the outcome of trial {event.trial.number} does not follow from its verdicts"]
     return []

@@ -13,7 +13,7 @@ import pytest
 
 from steptune.adapters.embedded.framework import EmbeddedFramework
 from steptune.adapters.embedded.orphans import stop_marked
-from steptune.adapters.embedded.session import EngineSession, stall_s_of
+from steptune.adapters.embedded.session import RUN_MARK, EngineSession, stall_s_of
 from steptune.core.errors import TrialError
 from steptune.core.framework import LaunchSpec, ParityInput, SideReplay
 from steptune.core.job import AlgorithmSpec, DenseModel, JobSpec, LimitsSpec, MathWorkload, SftSpec
@@ -166,25 +166,47 @@ def test_a_run_that_hangs_is_asked_for_its_stack_and_stopped(session: EngineSess
     assert "in _serve" in (session.folder / "stderr.txt").read_text()  # the stack, printed by the run itself
 
 
-def test_each_side_is_replayed_alone_in_a_process_of_its_own(framework: EmbeddedFramework, tmp_path: Path) -> None:
+def test_each_side_is_replayed_alone_by_a_helper_that_ends_with_its_context(
+    framework: EmbeddedFramework, tmp_path: Path
+) -> None:
     settings = {lever.knob: lever.value for lever in framework.baseline(JOB, "expert")}
+    (tmp_path / "journal.jsonl").touch()  # one run folder, so one mark
     session = framework.launch(JOB, LaunchSpec(settings=settings, seed=1, capture_batches=1), tmp_path / "run")
     session.run_steps(1)
     session.close()
-    for side, moved in ((Role.TRAINER, {"layout": "padded"}), (Role.ROLLOUT, {"compact_finished": False})):
-        assert side in framework.replayable_sides(JOB, {**settings, **moved})
-        wanted = SideReplay(
-            side=side,
-            incumbent=settings,
-            candidate={**settings, **moved},
-            batches_dir=str(tmp_path / "run" / "batches"),
-            num_pairs=4,
-            first_look=4,
-            line=1.0,
-            max_s=60,
-        )
-        times = framework.replay_side(JOB, wanted, tmp_path / side)
-        assert len(times.incumbent_s) == len(times.candidate_s) == 4
+    assert not framework.is_ready_to_replay()
+    with framework.helper():
+        for side, moved in ((Role.TRAINER, {"layout": "padded"}), (Role.ROLLOUT, {"compact_finished": False})):
+            assert side in framework.replayable_sides(JOB, {**settings, **moved})
+            wanted = SideReplay(
+                side=side,
+                incumbent=settings,
+                candidate={**settings, **moved},
+                batches_dir=str(tmp_path / "run" / "batches"),
+                looks=(4,),
+                line=1.0,
+                spread=None,
+                max_s=60,
+            )
+            times = framework.replay_side(JOB, wanted, tmp_path / side)
+            assert len(times.incumbent_s) == len(times.candidate_s) == 4
+            assert framework.is_ready_to_replay()
+        helpers = marked(tmp_path)
+        assert len(helpers) == 1, "both orders went to one process"
+    assert not framework.is_ready_to_replay()
+    assert marked(tmp_path) == []
+
+
+def marked(run_folder: Path) -> list[int]:
+    """Return the processes that carry the mark of a run folder."""
+    wanted, found = f"{RUN_MARK}={run_folder.resolve()}".encode(), list[int]()
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
 
 
 def test_a_side_is_not_replayed_where_a_recorded_batch_does_not_hold_its_work(framework: EmbeddedFramework) -> None:

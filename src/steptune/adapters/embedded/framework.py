@@ -3,7 +3,8 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, final
@@ -13,6 +14,7 @@ from pydantic import TypeAdapter
 from steptune import __version__
 from steptune.adapters.embedded.baselines import best_practice_levers, default_levers, expert_levers
 from steptune.adapters.embedded.conflicts import conflicts
+from steptune.adapters.embedded.helper import Helper
 from steptune.adapters.embedded.knobs import knob_specs
 from steptune.adapters.embedded.orphans import run_mark, stop_marked
 from steptune.adapters.embedded.render import render_job
@@ -71,6 +73,8 @@ class EmbeddedFramework:
     """What a run is: a bench may put something before it that slows it down."""
     name: str = "embedded"
     _counter: WorkCounter | None = None
+    _helper: Helper | None = None
+    _is_helped: bool = False
     _starts: dict[str, str] = field(default_factory=dict[str, str])
 
     def version(self) -> str:
@@ -115,7 +119,7 @@ class EmbeddedFramework:
     def probe_costs(self, job: JobSpec, out_dir: Path) -> tuple[CostCurve, ...]:
         """Measure primitives in a process of their own."""
         order = ProbeOrder(job=job, out_path=str(out_dir / "costs.json"), trainer_budget_s=self.trainer_budget_s)
-        self._offline(order, out_dir)
+        self._help(order, out_dir)
         return COSTS.validate_json((out_dir / "costs.json").read_bytes())
 
     def launch(self, job: JobSpec, spec: LaunchSpec, out_dir: Path) -> EngineSession:
@@ -147,18 +151,32 @@ class EmbeddedFramework:
             folder=str(out_dir),
             out_path=str(out_dir / "outputs.json"),
         )
-        self._offline(order, out_dir)
+        self._help(order, out_dir)
         return OUTPUTS.validate_json((out_dir / "outputs.json").read_bytes())
 
     def replayable_sides(self, job: JobSpec, settings: Settings) -> frozenset[Role]:
         """Return the sides that run in one process here as in a run; see `core.framework.ReplaysSides`."""
         return replayable_sides(job, _knobs(settings))
 
+    def is_ready_to_replay(self) -> bool:
+        """Whether the helper is up; see `core.framework.ReplaysSides`."""
+        return self._helper is not None and self._helper.is_up
+
+    @contextmanager
+    def helper(self) -> Generator[None]:
+        """Let probe and replays of one run folder share a process; see `core.framework.LendsHelper`."""
+        self._is_helped = True
+        try:
+            yield
+        finally:
+            self._is_helped = False
+            self._end_helper()
+
     def replay_side(self, job: JobSpec, wanted: SideReplay, out_dir: Path) -> SideTimes:
         """Time both arms in one process; see `core.framework.ReplaysSides`."""
         out = out_dir / "times.json"
         order = SideOrder(job=job, wanted=wanted, start_path=self.start(job), folder=str(out_dir), out_path=str(out))
-        self._offline(order, out_dir)
+        self._help(order, out_dir)
         return SideTimes.model_validate_json(out.read_bytes())
 
     def render(self, job: JobSpec, settings: Settings) -> str:
@@ -205,6 +223,28 @@ class EmbeddedFramework:
             out.unlink()
         return self._starts[key]
 
+    def _help(self, order: OfflineOrder, folder: Path) -> None:
+        """Carry out an order in the helper, if there may be one, else in a process of its own."""
+        mark = run_mark(folder)
+        if not self._is_helped:
+            self._offline(order, folder)
+            return
+        if self._helper is None or self._helper.mark != mark:
+            self._end_helper()
+            self._helper = Helper(mark, Path(mark) / "helper.txt")
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            exit_code, said = self._helper.carry_out(order, OFFLINE_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise _hangs(order) from None
+        if exit_code:
+            raise _failure(order.order, exit_code, said)
+
+    def _end_helper(self) -> None:
+        if self._helper is not None:
+            self._helper.close()
+        self._helper = None
+
     def _offline(self, order: OfflineOrder, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -218,13 +258,17 @@ class EmbeddedFramework:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            hint = "run it on a machine that does nothing else, or make the model or `[sft]` smaller"
-            allowed = f"{OFFLINE_TIMEOUT_S:.0f} s"
-            raise TrialError(
-                explain(f"`{order.order}` was stopped, it takes too long", got="no end", allowed=allowed, hint=hint)
-            ) from None
+            raise _hangs(order) from None
         if result.returncode != 0:
             raise _failure(order.order, result.returncode, result.stdout)
+
+
+def _hangs(order: OfflineOrder) -> TrialError:
+    hint = "run it on a machine that does nothing else, or make the model or `[sft]` smaller"
+    allowed = f"{OFFLINE_TIMEOUT_S:.0f} s"
+    return TrialError(
+        explain(f"`{order.order}` was stopped, it takes too long", got="no end", allowed=allowed, hint=hint)
+    )
 
 
 def _failure(order: str, exit_code: int, output: str) -> StepTuneError:

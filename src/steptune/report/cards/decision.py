@@ -10,6 +10,7 @@ from steptune.report.blocks import Block, Cell, Figure, Figures, Table, Text, To
 from steptune.report.card import NotApplicable, Shown
 from steptune.report.cells import column, knob, muted, number, outcome, words
 from steptune.report.limits_kept import LimitKept, limits_kept
+from steptune.report.not_shown import not_shown, open_reward
 from steptune.report.numbers import derived, detail_text, estimate_text, main_text
 from steptune.report.session_view import SessionView
 from steptune.report.stage_costs import total_cost
@@ -41,9 +42,10 @@ def takeaway(view: SessionView, decision: Decision) -> str:
     if decision.speedup is None:
         return f"{decision.outcome}, with no confirmed speed-up over {over}"
     gain, detail = main_text(decision.speedup), detail_text(decision.speedup)
+    open_part = ", reward not shown" if open_reward(decision.verdicts) else ""
     if _counts_devices(view):
-        return f"{decision.outcome}: {over} takes {gain} the device-seconds per step ({detail})"
-    return f"{decision.outcome}: {gain} the speed of {over} ({detail})"
+        return f"{decision.outcome}{open_part}: {over} takes {gain} the device-seconds per step ({detail})"
+    return f"{decision.outcome}{open_part}: {gain} the speed of {over} ({detail})"
 
 
 def _unfinished(view: SessionView) -> Shown:
@@ -60,7 +62,11 @@ def _unfinished(view: SessionView) -> Shown:
 
 def _blocks(view: SessionView, decision: Decision) -> tuple[Block, ...]:
     limits = limits_kept(view)
-    blocks: list[Block] = [Figures(figures=_figures(view, decision, limits)), _configuration(view, decision)]
+    blocks: list[Block] = [Figures(figures=_figures(view, decision, limits))]
+    left_open = not_shown(view, decision.verdicts) if view.is_change_out else ()
+    if left_open:
+        blocks.append(Text(heading="Not shown", lines=left_open))
+    blocks.append(_configuration(view, decision))
     if limits:
         blocks.append(_limits(limits))
     if decision.reasons:

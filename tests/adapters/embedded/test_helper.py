@@ -1,0 +1,69 @@
+"""A helper carries out order after order in one process, and one that dies is replaced by the next order."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+from steptune.adapters.embedded.helper import Helper
+from steptune.core.framework import SideReplay
+from steptune.core.job import JobSpec
+from steptune.core.phase import Role
+from steptune.engine.offline import USER_ERROR
+from steptune.engine.orders import SideOrder
+
+
+def bad_order(folder: Path) -> SideOrder:
+    """An order that needs no model: nothing was captured."""
+    torch.save({}, folder / "start.pt")
+    wanted = SideReplay(
+        side=Role.TRAINER,
+        incumbent={},
+        candidate={},
+        batches_dir=str(folder / "none"),
+        looks=(3,),
+        line=1.0,
+        spread=None,
+        max_s=1.0,
+    )
+    return SideOrder(
+        job=JobSpec(name="side"),
+        wanted=wanted,
+        start_path=str(folder / "start.pt"),
+        folder=str(folder),
+        out_path=str(folder / "out.json"),
+    )
+
+
+def test_orders_share_a_process_an_error_leaves_it_up_and_a_death_costs_one_order(tmp_path: Path) -> None:
+    order, helper = bad_order(tmp_path), Helper("mark", tmp_path / "helper.txt")
+    try:
+        assert not helper.is_up
+        exit_code, said = helper.carry_out(order, 60)
+        assert exit_code == USER_ERROR
+        assert said.startswith("TrialError: ")
+        process = helper._process
+        assert process is not None
+        assert helper.carry_out(order, 60)[0] == USER_ERROR
+        assert helper._process is process
+        os.kill(process.pid, signal.SIGSTOP)
+        with pytest.raises(subprocess.TimeoutExpired):
+            helper.carry_out(order, 0.0)
+        assert process.returncode == -signal.SIGKILL
+        assert not helper.is_up
+        assert helper.carry_out(order, 60)[0] == USER_ERROR
+    finally:
+        helper.close()
+    assert not helper.is_up
+
+
+def test_a_helper_that_dies_of_its_order_gives_its_exit_code_and_last_words(tmp_path: Path) -> None:
+    order, helper = bad_order(tmp_path), Helper("mark", tmp_path / "helper.txt")
+    Path(order.start_path).unlink()  # no error of ours: the process ends with a traceback
+    exit_code, said = helper.carry_out(order, 60)
+    assert exit_code == 1
+    assert "FileNotFoundError" in said.splitlines()[-1]
+    assert not helper.is_up

@@ -1,0 +1,22 @@
+"""A recorded incumbent answers with the same reference steps that its candidate runs."""
+
+from test_blocks import observed
+
+from steptune.trial.blocks import WARMUP_STEPS, BlockPlan
+from steptune.trial.recorded import recorded
+
+PLAN = BlockPlan(max_pairs=1, kept_steps=3)
+
+
+def test_the_first_block_after_a_warm_up_is_found_by_step_number() -> None:
+    first = [observed(number) for number in range(8)]
+    second = [observed(number, 2.0) for number in range(8)]
+    found = recorded([*first, *second], PLAN)
+    assert found is not None
+    assert found.run_steps(3) == first[WARMUP_STEPS : WARMUP_STEPS + 3]
+
+
+def test_a_block_of_which_a_step_was_not_recorded_is_none() -> None:
+    steps = [observed(number) for number in (2, 4, 5)]
+    assert recorded(steps, PLAN) is None
+    assert recorded([], PLAN) is None
