@@ -6,7 +6,7 @@ the seeds and leaves its rows there, `--merge FOLDER` makes the result of them.
 
 Every candidate is one lever of a drawn space that touches one side of a synchronous step, tried by the tuner's own
 `try_one` against the baseline; the levers of one space share a session, as in a search. Arms: *full* cannot replay a
-side, *ladder* can, *cold* can but starts a process for each replay. Costs are virtual seconds of everything from a
+side, *ladder* can, in the process that has probed the costs. Costs are virtual seconds of everything from a
 trial's start to its result (start-ups, warm-up, rehearsals, replays, update parity) in steps of the baseline. The
 surprise: *the same decision* has to be judged by the truth as well, for two full trials of one candidate do not always
 agree either, so *again* is full with other noise.
@@ -97,7 +97,6 @@ ARMS = {
     "full": Arm(sides=frozenset()),
     "again": Arm(sides=frozenset(), shift=OTHER_SEED),
     "ladder": Arm(sides=REPLAYABLE, keeps_worker=True),
-    "cold": Arm(sides=REPLAYABLE),
 }
 
 
@@ -219,7 +218,7 @@ def table(tried: Sequence[Tried]) -> dict[str, object]:
     rest = [t for t in tried if t.true_ratio >= WORTH]
     agreeing = {
         name: _share(tried, lambda t, name=name: t.arms[name].is_adopted == t.arms["full"].is_adopted)
-        for name in ("ladder", "cold", "again")
+        for name in ("ladder", "again")
     }
     return {
         "all": costs(tried),
