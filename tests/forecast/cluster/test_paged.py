@@ -95,3 +95,9 @@ def test_the_content_unused_longest_is_taken_first_and_a_rows_end_before_its_beg
     cache.take(1)
     assert len(cache.find([(0, None, 0), (0, None, 1)])) == 1  # its second block went
     assert len(cache.find([(1, None, 0), (1, None, 1)])) == 2
+
+
+def test_a_slot_that_a_client_fills_stays_empty_for_one_iteration() -> None:
+    # 2 at once: rows of 3 and 5; the third comes in the iteration after the fourth, and runs 5 of its own
+    batch = paged_batch(replace(ROOMY, at_once=2), replace(COSTS, turn_s=0.001), groups(3, 5, 5))
+    assert batch.num_iterations == 3 + 1 + 5

@@ -2,8 +2,8 @@
 
 ::
 
-    client      request . . request (one answer, one more)
-                   |  every `request_s`         ^ `turn_s` after an answer
+    client      request . . request      one answer, one more: its slot stays empty for one iteration
+                   |  every `request_s`
     scheduler   running rows take a block each when theirs is full; no block: the newest running row is thrown out
                 waiting rows enter with room for all they have, prefixes found in the cache; one budget of positions
     iteration   curve(rows, cached tokens) + per_position_s x (positions - rows)
@@ -14,7 +14,6 @@ hundred rows. Rules of vLLM 0.32's scheduler (https://github.com/vllm-project/vl
 The surprise: nobody enters in an iteration that threw somebody out.
 """
 
-import heapq
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -55,7 +54,7 @@ class PagedCosts:
     request_s: float = 0.0
     """Between two requests of a client that sends many: they come one after the other."""
     turn_s: float = 0.0
-    """From an answer to the arrival of the request that it lets go; a batch pays it once, for first and last."""
+    """From an answer to the arrival of the next request, where nothing runs meanwhile; a batch pays it once."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,23 +118,24 @@ def paged_batch(knobs: PagedKnobs, costs: PagedCosts, groups: Sequence[GroupShap
 
 class _Server:
     def __init__(self, knobs: PagedKnobs, costs: PagedCosts, rows: Sequence[_Row]) -> None:
-        self.knobs, self.costs, self.num_rows = knobs, costs, len(rows)
+        self.knobs, self.costs = knobs, costs
         self.cache = PagedCache(num_blocks=knobs.num_blocks, keeps_prefixes=knobs.keeps_prefixes)
         at_once = len(rows) if knobs.at_once is None else min(knobs.at_once, len(rows))
-        self.coming = [(i * costs.request_s, i, row) for i, row in enumerate(rows[:at_once])]
-        """Requests on their way: arrival, order, row. A heap."""
+        self.coming = deque((i * costs.request_s, row) for i, row in enumerate(rows[:at_once]))
+        """The first requests: arrival, row."""
         self.unsent = deque(rows[at_once:])
+        self.answered: deque[tuple[int, float, _Row]] = deque()
+        """Requests that an answer let go: iterations until it, arrival if nothing runs, row."""
         self.waiting: deque[_Row] = deque()
         self.running: list[_Row] = []
         self.now_s = 0.0
         self.num_iterations = self.num_preempted = self.computed = self.found = 0
 
     def run(self) -> PagedBatch:
-        while self.coming or self.waiting or self.running:
+        while self.coming or self.answered or self.waiting or self.running:
             if not (self.waiting or self.running):
-                self.now_s = max(self.now_s, self.coming[0][0])
-            while self.coming and self.coming[0][0] <= self.now_s:
-                self.waiting.append(heapq.heappop(self.coming)[2])
+                self._idle()
+            self._arrive()
             self._iterate()
         return PagedBatch(
             seconds=self.now_s + self.costs.turn_s,
@@ -144,6 +144,22 @@ class _Server:
             computed=self.computed,
             found=self.found,
         )
+
+    def _idle(self) -> None:
+        """Wait for the next request, as nothing runs."""
+        if self.answered and (not self.coming or self.answered[0][1] < self.coming[0][0]):
+            _, at_s, row = self.answered.popleft()
+            self.waiting.append(row)
+        else:
+            at_s, _ = self.coming[0]
+        self.now_s = max(self.now_s, at_s)
+
+    def _arrive(self) -> None:
+        """Take what is here: the first requests by time, one after an answer when another iteration has run."""
+        while self.coming and self.coming[0][0] <= self.now_s:
+            self.waiting.append(self.coming.popleft()[1])
+        while self.answered and self.answered[0][0] < self.num_iterations:
+            self.waiting.append(self.answered.popleft()[2])
 
     def _iterate(self) -> None:
         """Schedule, let the iteration pass, and take its tokens."""
@@ -220,5 +236,4 @@ class _Server:
         self.running.remove(row)
         self.cache.let_go(row.blocks)
         if self.unsent:
-            order = self.num_rows - len(self.unsent)
-            heapq.heappush(self.coming, (self.now_s + self.costs.turn_s, order, self.unsent.popleft()))
+            self.answered.append((self.num_iterations, self.now_s + self.costs.turn_s, self.unsent.popleft()))
