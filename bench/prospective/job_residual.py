@@ -49,10 +49,13 @@ class Tried:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Learnt:
-    """``Learnt(log_correction=0.03, log_sd=0.04)``: what to add to the forecast's log, and what is left to doubt."""
+    """``Learnt(log_correction=0.03, log_sd=0.04, noise=0.03)``: what to add to the log, and what is doubtful."""
 
     log_correction: float
     log_sd: float
+    """Of the forecast."""
+    noise: float
+    """Of a trial's ratio: larger than told where trials missed by more than was stated."""
 
 
 def learn(tried: Sequence[Tried], wanted: Expected, *, common: float, noise: float) -> Learnt:
@@ -60,7 +63,7 @@ def learn(tried: Sequence[Tried], wanted: Expected, *, common: float, noise: flo
     scale = _scale(tried, common=common, noise=noise)
     own = scale**2 * (common**2 + wanted.log_sd**2)
     if not tried:
-        return Learnt(log_correction=0.0, log_sd=math.sqrt(own))
+        return Learnt(log_correction=0.0, log_sd=math.sqrt(own), noise=noise)
     seen = [one.expected for one in tried]
     kernel = [
         [scale**2 * _covariance(a, b, common) + (noise**2 if i == j else 0.0) for j, b in enumerate(seen)]
@@ -70,7 +73,7 @@ def learn(tried: Sequence[Tried], wanted: Expected, *, common: float, noise: flo
     weights = solve(kernel, towards)
     correction = math.fsum(weight * one.log_error for weight, one in zip(weights, tried, strict=True))
     left = own - math.fsum(weight * part for weight, part in zip(weights, towards, strict=True))
-    return Learnt(log_correction=correction, log_sd=math.sqrt(max(left, 0.0)))
+    return Learnt(log_correction=correction, log_sd=math.sqrt(max(left, 0.0)), noise=noise * max(scale, 1.0))
 
 
 def _scale(tried: Sequence[Tried], *, common: float, noise: float) -> float:

@@ -136,7 +136,7 @@ def _after_first_token(work: Work) -> Work:
 def _learnt(job: Job, profile: TrlProfile, settled: Sequence[Settled], moves: Moves, phase: TaughtPhase) -> Learnt:
     """Return a phase's correction and log error under ``moves``, from the trials so far."""
     if not _touching(moves, phase):
-        return Learnt(log_correction=0.0, log_sd=COMMON_LOG_SD)
+        return Learnt(log_correction=0.0, log_sd=COMMON_LOG_SD, noise=PHASE_NOISE_LOG_SD)
     tried = [_tried(job, profile, s, phase) for s in settled if _touching(s.moves, phase)]
     return learn(tried, _expected(job, profile, moves, phase), common=COMMON_LOG_SD, noise=PHASE_NOISE_LOG_SD)
 

@@ -12,6 +12,7 @@ a prompt costs its positions, and no base.
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 from prospective.backend import Settled, Told
 from prospective.job import Job, Moves
@@ -41,8 +42,12 @@ BEYOND_LOG_SD = 0.05
 COMMON_LOG_SD = 0.02
 """What all ratios of a job share: the incumbent's level when it was profiled. Prior."""
 
-NOISE_LOG_SD = 0.03
-"""Log standard deviation of a trial's ratio. Prior."""
+NOISE_LOG_SD = 0.04
+"""Log standard deviation of a trial's ratio, two launches and eight batches a side, before the profile's own batches
+are looked at. Prior."""
+
+NOISE_PAIRS = 4.0
+"""Pairs of batches that the prior is worth."""
 
 
 def forecast(job: Job, profile: VllmProfile, settled: Sequence[Settled], moves: Moves) -> Told:
@@ -53,10 +58,22 @@ def forecast(job: Job, profile: VllmProfile, settled: Sequence[Settled], moves: 
     """
     tried = [_tried(job, profile, trial) for trial in settled]
     wanted = _expected(job, profile, moves)
-    learnt = learn(tried, wanted, common=COMMON_LOG_SD, noise=NOISE_LOG_SD)
+    learnt = learn(tried, wanted, common=COMMON_LOG_SD, noise=noise_log_sd(profile))
     ratio = raw_ratio(job, profile, moves) * math.exp(learnt.log_correction)
-    width = math.exp(Z_80 * math.hypot(learnt.log_sd, NOISE_LOG_SD))
+    width = math.exp(Z_80 * math.hypot(learnt.log_sd, learnt.noise))
     return Told(ratio=ratio, low=ratio / width, high=ratio * width, num_free_parameters=NUM_PRICES)
+
+
+def noise_log_sd(profile: VllmProfile) -> float:
+    """Return the log deviation of a trial's ratio: the prior, and what batches of the same lengths differed by.
+
+    A difference d of two logs stands for a variance of d² / 2 a batch, and eight to eight for a quarter of it.
+    """
+    seconds: dict[tuple[int, ...], list[float]] = {}
+    for lengths, batch in zip(profile.lengths, profile.batches, strict=True):
+        seconds.setdefault(lengths, []).append(batch.seconds)
+    seen = [math.log(b / a) ** 2 / 8 for own in seconds.values() for a, b in pairwise(own)]
+    return math.sqrt((NOISE_PAIRS * NOISE_LOG_SD**2 + math.fsum(seen)) / (NOISE_PAIRS + len(seen)))
 
 
 def raw_ratio(job: Job, profile: VllmProfile, moves: Moves) -> float:

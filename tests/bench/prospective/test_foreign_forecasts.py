@@ -216,3 +216,12 @@ def test_checkpointing_costs_what_the_turned_micro_batch_says() -> None:
     own = profile.model_copy(update={"probes": probes})
     without = micro_curve(own, {**own.settings, "gradient_checkpointing": False})
     assert price_at(without, 480).seconds == pytest.approx(0.18 - 1.25 * 0.032)
+
+
+def test_batches_that_differ_at_equal_lengths_widen_a_servers_forecast() -> None:
+    profile, moves = vllm_profile(), {"max_num_seqs": 16}
+    again = tuple(batch.model_copy(update={"seconds": 1.5 * batch.seconds}) for batch in profile.batches)
+    twice = profile.model_copy(update={"lengths": profile.lengths * 2, "batches": profile.batches + again})
+    steady = twice.model_copy(update={"batches": profile.batches * 2})
+    wide, narrow = (vllm_forecast.forecast(VLLM, p, (), moves) for p in (twice, steady))
+    assert wide.high / wide.low > narrow.high / narrow.low

@@ -16,7 +16,7 @@ def after(*tried: tuple[Moves, float], wanted: Moves, common: float = 0.0) -> Le
 
 
 def test_without_trials_the_stated_width_stands() -> None:
-    assert after(wanted={"a": 1}) == Learnt(log_correction=0.0, log_sd=0.1)
+    assert after(wanted={"a": 1}) == Learnt(log_correction=0.0, log_sd=0.1, noise=0.02)
 
 
 def test_the_same_change_is_corrected_nearly_whole_and_known_to_its_noise() -> None:
@@ -41,5 +41,6 @@ def test_another_value_of_the_knob_counts_half() -> None:
 
 
 def test_large_errors_widen_what_is_not_known_and_small_ones_narrow_it() -> None:
-    off, right = (after(({"a": 1}, error), wanted={"b": 2}).log_sd for error in (0.4, 0.0))
-    assert right < 0.1 < off
+    off, right = (after(({"a": 1}, error), wanted={"b": 2}) for error in (0.4, 0.0))
+    assert right.log_sd < 0.1 < off.log_sd
+    assert right.noise == 0.02 < off.noise
