@@ -44,7 +44,8 @@ def test_a_job_that_does_not_fit_is_told_what_would(script: Path, capsys: pytest
         ([], "--device", 2),
         (["--device", "H9000"], "H9000", 2),
         (["--device", "H100", "--num-devices", "0"], "--num-devices", 2),
-        (["--device", "H100", "--model", "Qwen9-1B"], "Qwen9-1B", 1),
+        (["--device", "H100", "--model", "Qwen9-1B"], "got `Qwen9-1B`; allowed: ", 2),
+        (["--device", "H100", "--model", "Qwen9-1B"], ", qwen2.5-7b, ", 2),
         (["--device", "H100", "--model", "missing/config.json"], "no model configuration", 1),
     ],
 )
@@ -96,6 +97,46 @@ def test_a_setting_that_the_count_does_not_read_is_refused(
     assert f"got `{setting.partition('=')[0]}`; allowed: " in captured.err
     assert "data.max_prompt_length" in captured.err
     assert hint in captured.err
+
+
+@pytest.mark.parametrize(
+    ("setting", "allowed"),
+    [
+        ("actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=abc", "a whole number of 1 or more"),
+        ("actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=-2", "a whole number of 1 or more"),
+        ("trainer.nnodes=1.5", "a whole number of 1 or more"),
+        ("actor_rollout_ref.rollout.gpu_memory_utilization=60", "up to 1"),
+        ("actor_rollout_ref.rollout.gpu_memory_utilization=0", "a number above 0"),
+        ("actor_rollout_ref.actor.fsdp_config.param_offload=maybe", "true or false"),
+        ("actor_rollout_ref.actor.fsdp_config.model_dtype=int9000x", "bfloat16"),
+        ("actor_rollout_ref.model.lora_rank=-8", "0 or -1 for none"),
+    ],
+)
+def test_a_value_that_a_setting_cannot_have_is_refused_and_no_default_takes_its_place(
+    script: Path, setting: str, allowed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["forecast", str(script), "--device", "H100"]
+    key, _, value = setting.partition("=")
+    head, *rest = CONFIG.splitlines()
+    in_file = "\n".join([head, f"    {setting} \\", *(line for line in rest if f"{key}=" not in line)])
+    for code, flags, text in ((2, ["--set", setting], CONFIG), (1, [], in_file)):
+        script.write_text(text)
+        assert main([*asked, *flags]) == code
+        captured = capsys.readouterr()
+        assert not captured.out
+        assert f"`{key}` has no such value, got `{value}" in captured.err
+        assert allowed in captured.err
+
+
+@pytest.mark.parametrize("value", ["null", "None", "auto"])
+def test_a_setting_left_to_its_framework_has_the_default(
+    script: Path, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["forecast", str(script), "--device", "H100"]
+    assert main(asked) == 0
+    plain = capsys.readouterr().out
+    assert main([*asked, "--set", f"actor_rollout_ref.rollout.max_num_seqs={value}"]) == 0
+    assert capsys.readouterr().out == plain
 
 
 def test_devices_that_contradict_the_settings_are_refused_and_named(

@@ -68,6 +68,25 @@ def test_logits_are_tokens_times_vocabulary_in_several_copies() -> None:
     assert chunked.mid == term.mid / 10
 
 
+def test_megatrons_one_fp32_copy_becomes_its_gradient() -> None:
+    layout = MEGATRON_64.model_copy(update={"tensor": 1, "loss": "vocab_parallel"})
+    made = logits_term(QWEN, layout, 1_000, with_grads=True)
+    numbers = 152_064_000
+    # bf16 logits and the copy; at most the gradient's cast to bf16 beside them
+    assert (made.low, made.mid, made.high) == (2 * numbers, 6 * numbers, 8 * numbers)
+    assert logits_term(QWEN, layout, 1_000, with_grads=False).high == 6 * numbers
+
+
+def test_a_fused_norm_keeps_no_copies_even_at_the_upper_bound() -> None:
+    eager = PLAIN.model_copy(update={"has_fused_kernels": False})
+    known, unknown = (kept_term(QWEN, layout, 100) for layout in (PLAIN, eager))
+    # two norms a layer, 28 layers, 8 bytes a unit of width and token
+    assert unknown.high - known.high == 2 * 28 * 8 * 3_584 * 100
+    assert known.low <= known.mid <= known.high
+    at_work = [working_term(QWEN, layout, 100, with_grads=False).high for layout in (PLAIN, eager)]
+    assert at_work[1] - at_work[0] == 2 * 8 * 3_584 * 100
+
+
 def test_a_loss_fused_with_the_head_holds_no_logits_to_speak_of() -> None:
     term = logits_term(QWEN, FSDP_8.model_copy(update={"loss": "fused"}), 1_000, with_grads=True)
     assert (term.mid, term.high) == (0, 2 * 152_064_000)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from steptune.cli.streams import print_line
 from steptune.cli.wrong_call import WrongCallError, check_count
-from steptune.core.errors import DeviceError, explain
+from steptune.core.errors import DeviceError, StepTuneError, explain
 from steptune.core.knob import KnobValue
 from steptune.core.paste import Paste, Setting
 from steptune.core.profile import Origin
@@ -35,18 +35,32 @@ def print_memory(args: argparse.Namespace) -> int:
         WrongCallError: the device is not named or not known, or a flag says what the count does not take.
     """
     from steptune.memory.expected import DeviceCountError, expected_memory
+    from steptune.memory.stated.asked import SettingError
     from steptune.readers.read_paste import read_paste
     from steptune.report.memory_text import memory_answer, memory_text
+    from steptune.shapes.registry import UnknownNameError
 
     paste = _with_settings(read_paste(tuple(map(Path, args.targets))), args.settings)
     check_count("--num-devices", args.num_devices)
     try:
         expected = expected_memory(paste, model=args.model, device=args.device, num_devices=args.num_devices)
-    except (DeviceError, DeviceCountError) as error:
+    except (DeviceError, DeviceCountError, UnknownNameError, SettingError) as error:
+        if _is_of_the_input(error, args):
+            raise
         raise WrongCallError(str(error)) from error
     _check_read(args.settings, expected.view)
     print_line(memory_answer(expected).model_dump_json(indent=2) if args.json else memory_text(expected))
     return DOES_NOT_FIT if expected.fit.answer == "does not fit" else 0
+
+
+def _is_of_the_input(error: StepTuneError, args: argparse.Namespace) -> bool:
+    """Return whether what is wrong stands in the files and not on the command line."""
+    from steptune.memory.stated.asked import SettingError
+    from steptune.shapes.registry import UnknownNameError
+
+    if isinstance(error, SettingError):
+        return error.key not in {text.partition("=")[0] for text in args.settings}
+    return isinstance(error, UnknownNameError) and args.model is None
 
 
 def _check_read(texts: list[str], view: View) -> None:

@@ -4,7 +4,9 @@ The count is that of arXiv 2205.05198 (section 4, 34 bytes a token and unit of w
 gated feed-forwards, grouped heads, experts and recurrent layers: two bytes for every tensor an operator needs again in
 its backward pass. Attention scores are not kept: FlashAttention recomputes them (arXiv 2205.14135), so "selective"
 recompute of the attention saves nothing here; where the kernel is not known, the upper bound has them. Eager PyTorch
-keeps more: fp32 copies in norms, the unrotated queries, the activation beside its product.
+keeps more: fp32 copies in norms, the unrotated queries, the activation beside its product. A fused norm never keeps
+copies (Transformer Engine's and Liger's save their input and one number a token); rotation and activation are switches
+of their own, so where kernels are known to be fused the upper bound has the latter two and not the norms.
 """
 
 from typing import assert_never
@@ -70,6 +72,14 @@ def kept_term(shape: ModelShape, layout: TrainLayout, tokens: float) -> Term:
         group.count * _eager(_layer(group.mixer, group.feed_forward, shape), layout) for group in shape.layers
     )
     mid = low if layout.has_fused_kernels else eager
+    if layout.has_fused_kernels:
+        eager -= (
+            tokens
+            * _norm_copies(shape, layout)
+            * sum(
+                group.count * ((group.mixer is not None) + (group.feed_forward is not None)) for group in shape.layers
+            )
+        )
     scores = tokens * _scores(shape, layout) if layout.may_keep_scores else 0.0
     return Term(name="activations", low=low, mid=mid, high=eager + scores, source=SOURCE)
 
@@ -80,7 +90,16 @@ def working_term(shape: ModelShape, layout: TrainLayout, tokens: float, *, with_
     low = tokens * max(_fused(one, layout) for one in layers)
     eager = tokens * max(_eager(one, layout) for one in layers)
     mid = low if layout.has_fused_kernels else eager
+    if layout.has_fused_kernels:
+        largest = max(shape.layers, key=lambda group: _eager(_layer(group.mixer, group.feed_forward, shape), layout))
+        num_norms = (largest.mixer is not None) + (largest.feed_forward is not None)
+        eager = max(eager - tokens * num_norms * _norm_copies(shape, layout), low)
     return Term(name="one layer at work", low=low, mid=mid, high=2 * eager if with_grads else eager, source=SOURCE)
+
+
+def _norm_copies(shape: ModelShape, layout: TrainLayout) -> float:
+    """Return the bytes a token that one eager norm keeps."""
+    return NORM_COPIES_BYTES * shape.d_model / layout.tensor
 
 
 def _scores(shape: ModelShape, layout: TrainLayout) -> float:

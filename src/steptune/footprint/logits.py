@@ -2,7 +2,8 @@
 
 Sources: huggingface/trl#3678 and verl's `torch_functional.py` (bf16 logits, an fp32 copy for the log-probs, its
 gradient; entropy takes one more); chunked or fused losses hold one chunk of them (Liger, arXiv 2410.10989; Cut
-Cross-Entropy, arXiv 2411.09009).
+Cross-Entropy, arXiv 2411.09009). Megatron's cross-entropy makes one fp32 copy, exponentiates it in place and writes the
+gradient over it (`megatron/core/tensor_parallel/cross_entropy.py`); there is no entropy in supervised training.
 """
 
 from steptune.footprint.layout import TrainLayout
@@ -16,13 +17,16 @@ BYTES_EACH: dict[tuple[str, bool], tuple[float, float, float]] = {
     ("fp32", False): (2.0, 6.0, 10.0),
     ("in_place", True): (2.0, 6.0, 10.0),
     ("in_place", False): (2.0, 4.0, 8.0),
+    ("vocab_parallel", True): (2.0, 6.0, 8.0),
+    ("vocab_parallel", False): (2.0, 6.0, 6.0),
     ("fused", True): (0.0, 0.0, 2.0),
     ("fused", False): (0.0, 0.0, 2.0),
 }
 """Bytes a logit by `TrainLayout.loss` and whether there are gradients. fp32: bf16 and its gradient, where the loss
 looks at few positions; bf16 and fp32 with its gradient; with the entropy's copy. In place: bf16 alone (`div_`); scaled
 by the temperature into a copy, and its gradient; with the entropy's softmax kept (verl at 1dda039,
-`verl/workers/engine/fsdp/transformer_impl.py`, `inplace_backward`).
+`verl/workers/engine/fsdp/transformer_impl.py`, `inplace_backward`). Vocabulary-parallel: fused in bf16; bf16 and the
+fp32 copy that becomes its gradient; with the gradient's cast to bf16 beside it.
 Fused with the head: a chunk at a time, not worth counting (arXiv 2411.09009), or one copy in bf16."""
 
 

@@ -175,9 +175,11 @@ def _logprob_tokens(case: MemoryCase, given: Given) -> int | None:
     return None if case.logprob_micro_batch is None else case.logprob_micro_batch * given.longest
 
 
-def _loss(case: MemoryCase, *, is_megatron: bool) -> Literal["fp32", "in_place", "fused"]:
+def _loss(case: MemoryCase, *, is_megatron: bool) -> Literal["fp32", "in_place", "vocab_parallel", "fused"]:
     if case.has_fused_loss:
         return "fused"
+    if is_megatron and case.stage == "sft":
+        return "vocab_parallel"
     return "in_place" if case.framework in ("verl", "easyr1") and not is_megatron else "fp32"
 
 

@@ -23,6 +23,10 @@ _CHANGED = re.compile(
 """Words that say the shape is not the named model's."""
 
 
+class UnknownNameError(ModelError):
+    """No model of the table is called so."""
+
+
 class NamedModel(Record):
     """One row of the table: names, the fields of the config.json, and what its card says of its size."""
 
@@ -61,16 +65,16 @@ def named_shape(name: str) -> ModelShape:
     """Return the shape of a public model.
 
     Raises:
-        ModelError: the name is not in the table; the message has the nearest ones and says what to give instead.
+        UnknownNameError: the name is not in the table; the message has its names, the nearest ones apart.
     """
     model = find_model(name)
     if model is None:
         known = [one for row in models() for one in row.names]
-        raise ModelError(
+        raise UnknownNameError(
             explain(
                 "the shape of this model is not known",
                 got=f"`{name}`",
-                allowed="a public model of the table (`steptune/shapes/data/models.toml`) or a config.json",
+                allowed=f"{', '.join(row.names[0] for row in models())}, or the path of a config.json",
                 hint=f"{_near(name, known)} For any other, give the path of its config.json",
             )
         )

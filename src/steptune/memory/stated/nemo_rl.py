@@ -6,7 +6,7 @@ engine generates (`prepare_for_generation`, `offload_after_refit`), whatever is 
 """
 
 from steptune.footprint.layout import JobLayout, Place, RolloutLayout, TrainLayout
-from steptune.memory.stated.asked import Asked, num_bytes
+from steptune.memory.stated.asked import Asked
 
 GENERATION = "policy.generation"
 MEGATRON = "policy.megatron_cfg"
@@ -86,9 +86,9 @@ def _engine(asked: Asked, longest: int) -> RolloutLayout:
         tensor=asked.count(f"{config}.tensor_parallel_size", default=1),
         pipeline=asked.count(f"{config}.pipeline_parallel_size", default=1),
         expert=asked.count(f"{config}.expert_parallel_size", default=1),
-        weight_bytes=num_bytes(asked.word(f"{config}.precision", "policy.precision"), 2),
+        weight_bytes=asked.type_bytes(f"{config}.precision", "policy.precision", default=2),
         kv_bytes=1 if cache.startswith("fp8") else 2,
-        share=min(1.0, asked.number(f"{config}.gpu_memory_utilization", 0.6)),
+        share=asked.part(f"{config}.gpu_memory_utilization", 0.6),
         sleeps=True,
         has_graphs=not asked.flag(f"{config}.enforce_eager"),
         longest=asked.count(f"{config}.max_model_len", default=longest),
@@ -97,17 +97,17 @@ def _engine(asked: Asked, longest: int) -> RolloutLayout:
 
 def _tokens(asked: Asked, longest: int, budget: str, samples: str) -> int:
     """A packed micro-batch has `*_mb_tokens`, whose default is samples times the longest sequence: the same number."""
-    own = asked.view.number(f"policy.sequence_packing.{budget}")
-    if own is not None and own >= 1 and asked.flag("policy.sequence_packing.enabled"):
-        return max(longest, int(own))
-    if samples == "policy.logprob_batch_size" and asked.view.number(samples) is not None:
+    own = asked.limit(f"policy.sequence_packing.{budget}")
+    if own is not None and asked.flag("policy.sequence_packing.enabled"):
+        return max(longest, own)
+    if samples == "policy.logprob_batch_size" and asked.limit(samples) is not None:
         return asked.count(samples) * longest
     return asked.stated("policy.train_micro_batch_size") * longest
 
 
 def _reference(asked: Asked) -> Place | None:
     """Its weights wait on the host and are swapped in for its own pass."""
-    weight = asked.view.number("loss_fn.reference_policy_kl_penalty")
+    weight = asked.number("loss_fn.reference_policy_kl_penalty", 0.0)
     return Place.HOST if weight else None
 
 

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from steptune.footprint.layout import JobLayout, Place, RolloutLayout, TrainLayout
-from steptune.memory.stated.asked import Asked, num_bytes
+from steptune.memory.stated.asked import Asked, refused
 
 LIGER_CHUNK_TOKENS = 1024
 """Tokens whose logits Liger's fused GRPO loss holds at once, about: one sequence at a time."""
@@ -37,7 +37,7 @@ def _train(asked: Asked, prompt: int, answer: int, devices: int) -> TrainLayout:
     sharding = _sharding(asked)
     has_adapters = asked.flag("use_peft")
     stored = _stored_bytes(asked)
-    is_deepspeed = "deepspeed" in asked.word("distributed_type") or asked.view.number("zero_stage") is not None
+    is_deepspeed = "deepspeed" in asked.word("distributed_type") or _stage(asked) is not None
     states = 1.0 if "8bit" in asked.word("optim") else stored if stored >= 2 else 4.0
     samples = asked.count("per_device_train_batch_size", default=8)
     is_fused = asked.flag("use_liger_kernel")
@@ -66,17 +66,32 @@ def _train(asked: Asked, prompt: int, answer: int, devices: int) -> TrainLayout:
 def _engine(asked: Asked, longest: int) -> RolloutLayout:
     return RolloutLayout(
         tensor=asked.count("vllm_tensor_parallel_size", default=1),
-        share=min(1.0, asked.number("vllm_gpu_memory_utilization", 0.3)),
+        share=asked.part("vllm_gpu_memory_utilization", 0.3),
         sleeps=asked.flag("vllm_enable_sleep_mode"),
         longest=asked.count("vllm_max_model_length", "vllm_max_model_len", default=longest),
     )
 
 
 def _sharding(asked: Asked) -> Literal["none", "optimizer", "gradients", "full"]:
-    stage = asked.view.first_number(("deepspeed_config.zero_stage", "zero_stage"))
+    stage = _stage(asked)
     if stage is not None:
-        return _STAGES.get(int(stage), "none")
+        return _STAGES[stage]
     return "full" if "fsdp" in asked.word("distributed_type", "fsdp") else "none"
+
+
+def _stage(asked: Asked) -> int | None:
+    """Return DeepSpeed's stage; None where it is not set.
+
+    Raises:
+        LayoutError: there is no such stage.
+    """
+    for key in ("deepspeed_config.zero_stage", "zero_stage"):
+        stage = asked.optional(key, "a stage from 0 to 3")
+        if stage is not None:
+            if stage not in _STAGES:
+                raise refused(key, stage, "a stage from 0 to 3")
+            return int(stage)
+    return None
 
 
 def _stored_bytes(asked: Asked) -> float:
@@ -85,4 +100,6 @@ def _stored_bytes(asked: Asked) -> float:
         return 0.5
     if asked.flag("load_in_8bit"):
         return 1.0
-    return num_bytes(asked.word("model_init_kwargs.dtype", "dtype", "torch_dtype", "model_init_kwargs.torch_dtype"), 4)
+    return asked.type_bytes(
+        "model_init_kwargs.dtype", "dtype", "torch_dtype", "model_init_kwargs.torch_dtype", default=4
+    )

@@ -1,7 +1,7 @@
 """verl's settings as a layout. Its offload flags move states between phases, so the update holds them all."""
 
 from steptune.footprint.layout import JobLayout, Place, RolloutLayout, TrainLayout
-from steptune.memory.stated.asked import Asked, num_bytes
+from steptune.memory.stated.asked import Asked
 
 ACTOR = "actor_rollout_ref.actor"
 ROLLOUT = "actor_rollout_ref.rollout"
@@ -35,14 +35,13 @@ def _fsdp(asked: Asked, longest: int, devices: int) -> TrainLayout:
     split = asked.count(
         f"{ACTOR}.ulysses_sequence_parallel_size", f"{config}.ulysses_sequence_parallel_size", default=1
     )
-    stored = num_bytes(asked.word(f"{config}.model_dtype"), 4)
-    ways = asked.view.number(f"{config}.fsdp_size")
+    stored = asked.type_bytes(f"{config}.model_dtype", default=4)
     goes = asked.flag(f"{config}.offload_policy")
     # gradients and AdamW's two states have the stored weights' type
     return TrainLayout(
         num_devices=devices,
         sharding="full",
-        shard_ways=int(ways) if ways is not None and ways > 0 else None,
+        shard_ways=asked.limit(f"{config}.fsdp_size"),
         context=split,
         weight_bytes=stored,
         has_master=False,
@@ -69,7 +68,6 @@ def _megatron(asked: Asked, longest: int, devices: int) -> TrainLayout:
     split = asked.count(f"{config}.context_parallel_size", default=1)
     granularity = asked.word(f"{config}.override_transformer_config.recompute_granularity")
     fraction = asked.number(f"{ACTOR}.optim.override_optimizer_config.optimizer_offload_fraction", 0)
-    expert_tensor = asked.view.number(f"{config}.expert_tensor_parallel_size")
     return TrainLayout(
         num_devices=devices,
         sharding="optimizer" if asked.flag(f"{config}.use_distributed_optimizer", default=True) else "none",
@@ -77,7 +75,7 @@ def _megatron(asked: Asked, longest: int, devices: int) -> TrainLayout:
         pipeline=asked.count(f"{config}.pipeline_model_parallel_size", default=1),
         context=split,
         expert=asked.count(f"{config}.expert_model_parallel_size", default=1),
-        expert_tensor=int(expert_tensor) if expert_tensor else None,
+        expert_tensor=asked.limit(f"{config}.expert_tensor_parallel_size"),
         sequence_parallel=asked.flag(f"{config}.sequence_parallel", default=True),
         grads_stay=not asked.flag(f"{config}.grad_offload"),
         weights=_place(asked, f"{config}.param_offload"),
@@ -95,19 +93,18 @@ def _megatron(asked: Asked, longest: int, devices: int) -> TrainLayout:
 def _engine(asked: Asked, longest: int) -> RolloutLayout:
     quantized = asked.word(f"{ROLLOUT}.quantization")
     is_vllm = asked.word(f"{ROLLOUT}.name") in ("vllm", "")
-    limit = asked.view.number(f"{ROLLOUT}.max_model_len")
     bucket = asked.number(f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes", 2048)
     return RolloutLayout(
         tensor=asked.count(f"{ROLLOUT}.tensor_model_parallel_size", default=2),
         expert=asked.count(f"{ROLLOUT}.expert_parallel_size", default=1),
-        weight_bytes=1 if "fp8" in quantized else num_bytes(asked.word(f"{ROLLOUT}.dtype"), 2),
-        share=min(1.0, asked.number(f"{ROLLOUT}.gpu_memory_utilization", 0.5)),
+        weight_bytes=1 if "fp8" in quantized else asked.type_bytes(f"{ROLLOUT}.dtype", default=2),
+        share=asked.part(f"{ROLLOUT}.gpu_memory_utilization", 0.5),
         share_of="total" if is_vllm else "free",
         sleeps=asked.flag(f"{ROLLOUT}.free_cache_engine", default=True),
         has_graphs=not asked.flag(f"{ROLLOUT}.enforce_eager"),
         max_sequences=asked.count(f"{ROLLOUT}.max_num_seqs", default=256),
         batched_tokens=asked.count(f"{ROLLOUT}.max_num_batched_tokens", default=8192),
-        longest=int(limit) if limit is not None and limit >= 1 else longest,
+        longest=asked.limit(f"{ROLLOUT}.max_model_len") or longest,
         sync_bucket_bytes=bucket * MIB,
     )
 
@@ -123,10 +120,10 @@ def _logprob_tokens(asked: Asked, longest: int, split: int) -> int | None:
     """The passes without gradient follow the training's settings where they have none of their own."""
     is_dynamic = asked.view.value(f"{ROLLOUT}.log_prob_use_dynamic_bsz")
     if is_dynamic is True or (is_dynamic is None and asked.flag(f"{ACTOR}.use_dynamic_bsz")):
-        own = asked.view.number(f"{ROLLOUT}.log_prob_max_token_len_per_gpu")
-        return None if own is None or own < 1 else max(longest, split * int(own))
-    samples = asked.view.number(f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu")
-    return None if samples is None or samples < 1 else int(samples) * longest
+        own = asked.limit(f"{ROLLOUT}.log_prob_max_token_len_per_gpu")
+        return None if own is None else max(longest, split * own)
+    samples = asked.limit(f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu")
+    return None if samples is None else samples * longest
 
 
 def _reference(asked: Asked, key: str) -> Place | None:
@@ -141,8 +138,7 @@ def _place(asked: Asked, key: str) -> Place:
 
 
 def _lora(asked: Asked) -> int | None:
-    rank = asked.view.number(f"{MODEL}.lora_rank")
-    return int(rank) if rank else None
+    return asked.limit(f"{MODEL}.lora_rank")
 
 
 def _devices(asked: Asked) -> int:
