@@ -108,6 +108,14 @@ def test_two_jobs_at_a_time_are_refused(capsys: pytest.CaptureFixture[str]) -> N
     assert "one job or run at a time" in capsys.readouterr().err
 
 
+def test_devices_that_contradict_the_log_are_refused_and_both_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["forecast", V22, "--on", "8", "--num-devices", "16"]) == 0
+    assert main(["forecast", V22, "--on", "8", "--num-devices", "4"]) == 2
+    err = capsys.readouterr().err
+    assert "`--num-devices 4` and 16 (V22.txt:" in err
+    assert "`--on`" in err
+
+
 def test_a_home_folder_in_a_path_is_not_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "home" / "jane.doe"
     folder.mkdir(parents=True)

@@ -46,6 +46,7 @@ def print_answer(args: argparse.Namespace) -> int:
         StepTuneError: the flags contradict each other, or the log lacks what the answer rests on.
     """
     from steptune.forecast.ask.ask import ask
+    from steptune.forecast.ask.layout import DeviceCountError
     from steptune.readers.read_paste import read_paste
     from steptune.report.answer_json import answer_json
     from steptune.report.step_text import step_text
@@ -60,7 +61,10 @@ def print_answer(args: argparse.Namespace) -> int:
         if question is None:
             _check_is_log(args, paste)
             question = question_of(args)
-        answer = presentable(ask(paste, question))
+        try:
+            answer = presentable(ask(paste, question))
+        except DeviceCountError as error:
+            raise WrongCallError(str(error)) from error
     if args.json:
         print_plain(answer_json(answer))
     else:

@@ -69,9 +69,18 @@ def _note(estimate: Estimate) -> str:
 
 
 def _lag(answer: StepAnswer) -> str:
-    shares = [f"{main_text(row.share)} of rollouts {count_text(row.lag, 'update')} old" for row in answer.lag]
+    shares = [
+        f"{main_text(row.share)}{_between(row.share)} of rollouts {count_text(row.lag, 'update')} old"
+        for row in answer.lag
+    ]
     dropped = f"; {main_text(answer.dropped)} of the tokens dropped" if answer.dropped.value > 0 else ""
     return ", ".join(shares) + dropped
+
+
+def _between(share: Estimate) -> str:
+    if share.low is None or share.high is None or share.high - share.low < SMALL_FRAC:
+        return ""
+    return f" ({digits(share.low)} to {digits(share.high)})"
 
 
 def _ranking(rows: Sequence[Ranked]) -> list[str]:

@@ -28,6 +28,19 @@ def test_the_logs_own_configuration_takes_exactly_the_measured_time(name: str) -
     assert answer.configuration == answer.measured_configuration
 
 
+@pytest.mark.parametrize("name", ["V22", "V37a", "V37c"])
+def test_the_logs_own_roles_are_what_it_timed_and_not_a_forecast(name: str) -> None:
+    answer = ask(post(name), Question())
+    profile = post(name).profile
+    assert profile is not None
+    timed = {(r.role, p.phase): p.seconds for r in profile.roles for p in r.phases if p.kind == "busy"}
+    for role in answer.roles:
+        assert {role.busy.source, role.idle.source} == {Source.DERIVED}
+        assert all(seconds == timed[role.role, phase] for phase, seconds in role.phases.items())
+        assert role.busy.value + role.idle.value == pytest.approx(answer.step_time.value)
+    assert answer.exposed_wait.source is Source.DERIVED
+
+
 @pytest.mark.parametrize("name", ["V22", "V37a"])
 def test_more_devices_are_never_slower_beyond_the_noise_of_whole_groups(name: str) -> None:
     ratios = [ask(post(name), Question(devices=count)).ratio.value for count in (8, 16, 32, 64)]
@@ -71,6 +84,13 @@ def test_an_asynchronous_schedule_is_at_most_as_late_as_allowed_and_waits_less()
     assert max(row.lag for row in ahead.lag) <= 2
     assert ahead.ratio.value < turns.ratio.value
     assert ahead.exposed_wait.value < turns.exposed_wait.value
+
+
+def test_shares_of_lags_near_balance_say_how_far_they_move() -> None:
+    shares = [row.share for row in ask(log(), Question(split=(3, 5), max_lag=2)).lag]
+    assert all(s.low is not None and s.high is not None and 0 <= s.low <= s.value <= s.high <= 1 for s in shares)
+    assert max((s.high or 0) - (s.low or 0) for s in shares) > 0.2
+    assert [row.share.low for row in ask(log(), Question(devices=4)).lag] == [None]
 
 
 def test_the_best_split_is_no_slower_than_any_named_one() -> None:

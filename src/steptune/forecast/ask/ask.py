@@ -15,11 +15,13 @@ import math
 from steptune.core.estimate import Estimate, Source
 from steptune.core.paste import Paste
 from steptune.core.phase import Role
-from steptune.forecast.ask.answer import Configuration, LagShare, Ranked, RoleSeconds, StepAnswer
+from steptune.forecast.ask.answer import Configuration, Ranked, RoleSeconds, StepAnswer
 from steptune.forecast.ask.choose import MOST_STRETCH, Choice, choose, counts_of, stretch, table
 from steptune.forecast.ask.facts import work_facts
+from steptune.forecast.ask.lag_shares import lag_shares
 from steptune.forecast.ask.layout import Layout, layout_of
 from steptune.forecast.ask.measured import Measured, measured_of
+from steptune.forecast.ask.measured_roles import measured_roles
 from steptune.forecast.ask.priced import grain_of, priced
 from steptune.forecast.ask.question import Question
 from steptune.forecast.ask.spread import spread_of
@@ -55,8 +57,8 @@ def ask(paste: Paste, question: Question) -> StepAnswer:
     anchor = measured.step.value / base_s
     is_same = choice.cluster == prices.cluster and not question.changed
     ratio = made.step_s / base_s
-    roles = _roles(made, anchor)
-    wait_s = next((role.idle.value for role in roles if role.role is Role.TRAINER), 0.0)
+    roles = measured_roles(profile) if is_same else _roles(made, anchor)
+    wait = next((role.idle for role in roles if role.role is Role.TRAINER), _plain(0.0, "s"))
     listed = used(paste, layout, measured, facts, prices)
     return StepAnswer(
         question=_in_words(question, layout),
@@ -67,8 +69,8 @@ def ask(paste: Paste, question: Question) -> StepAnswer:
         step_time=measured.step if is_same else _step(measured.step, ratio, spread.log_sd),
         ratio=_ITSELF if is_same else _forecast(ratio, "x", spread.log_sd),
         roles=roles,
-        exposed_wait=_plain(wait_s, "s", note=_WAIT_NOTE if choice.cluster.is_colocated else ""),
-        lag=tuple(LagShare(lag=lag, share=_plain(share, "frac")) for lag, share in made.lag.items()),
+        exposed_wait=wait.model_copy(update={"note": _WAIT_NOTE}) if choice.cluster.is_colocated else wait,
+        lag=lag_shares(made, prices.asked, choice.cluster, spread.log_sd),
         dropped=_plain(made.dropped_frac, "frac"),
         parameters=listed,
         num_free_parameters=sum(p.value.source is Source.MEASURED and p.name in FITTED for p in listed),

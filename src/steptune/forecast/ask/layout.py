@@ -11,6 +11,10 @@ from steptune.forecast.ask.question import Question
 from steptune.forecast.curve import ForecastError
 
 
+class DeviceCountError(ForecastError):
+    """The number of devices that was given is not the one that the log states."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Layout:
     """``Layout(train=16, rollout=16, is_colocated=True, replicas=16, ...)``: sixteen devices taking turns."""
@@ -41,6 +45,7 @@ def layout_of(paste: Paste, profile: Profile, question: Question) -> Layout:
 
     Raises:
         ForecastError: the number of devices is not stated, or not which side has how many where each has its own.
+        DeviceCountError: the log states another number than the one given.
     """
     train, rollout = (_of_role(profile, role, question) for role in (Role.TRAINER, Role.ROLLOUT))
     has_split = "train_devices" in question.given or "rollout_devices" in question.given
@@ -54,6 +59,8 @@ def layout_of(paste: Paste, profile: Profile, question: Question) -> Layout:
             allowed="both numbers",
             hint="add `--given train_devices=N --given rollout_devices=N`, or the launch script beside the log",
         )
+    where, origin = _where(paste, question, profile)
+    _check_count(question, train if is_colocated else train + rollout, where)
     stated = question.given.get("replicas") or _replicas_of(profile)
     replicas = round(stated) if stated else rollout
     if replicas < 1 or rollout % replicas:
@@ -63,7 +70,6 @@ def layout_of(paste: Paste, profile: Profile, question: Question) -> Layout:
             allowed="replicas that divide the devices",
             hint="add `--given replicas=N`",
         )
-    where, origin = _where(paste, question, profile)
     return Layout(
         train=train,
         rollout=rollout,
@@ -84,6 +90,19 @@ def _of_role(profile: Profile, role: Role, question: Question) -> int | None:
     return None if number is None or not math.isfinite(number) or number < 1 else round(number)
 
 
+def _check_count(question: Question, stated: int, where: str) -> None:
+    """Raise DeviceCountError where the log says how many devices there were, and the caller says otherwise."""
+    if question.measured_devices is not None and question.measured_devices != stated:
+        raise DeviceCountError(
+            explain(
+                "the number of devices contradicts the log",
+                got=f"`--num-devices {question.measured_devices}` and {stated} ({where})",
+                allowed="one of both: it is for a log that does not say how many it ran on",
+                hint=f"leave it out; to ask about {question.measured_devices} devices use `--on`",
+            )
+        )
+
+
 def _replicas_of(profile: Profile) -> int | None:
     held = profile.role(Role.ROLLOUT)
     return None if held is None else held.num_replicas
@@ -91,7 +110,7 @@ def _replicas_of(profile: Profile) -> int | None:
 
 def _shared(paste: Paste, train: int | None, rollout: int | None, question: Question) -> int:
     claimed = None if paste.devices is None else paste.devices.count
-    number = question.measured_devices or train or rollout or claimed
+    number = train or rollout or claimed or question.measured_devices
     if number is None:
         raise _refused(
             "the log does not say on how many devices it ran",
@@ -122,7 +141,8 @@ def _lag(profile: Profile, question: Question) -> int:
 
 
 def _where(paste: Paste, question: Question, profile: Profile) -> tuple[str, Origin | None]:
-    if question.measured_devices or "train_devices" in question.given or "rollout_devices" in question.given:
+    is_said = paste.devices is not None or any(role.num_devices for role in profile.roles)
+    if "train_devices" in question.given or "rollout_devices" in question.given or not is_said:
         return "given", None
     if paste.devices is None or any(role.num_devices for role in profile.roles):
         return "the log's settings", None
