@@ -8,7 +8,7 @@ of a naive curve is *its* end; replicas are therefore put on one scale before th
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import median
+from statistics import median, variance
 
 from steptune.core.errors import explain
 from steptune.core.estimate import Source
@@ -45,6 +45,8 @@ class StepTrace:
     num_ranks: int = 1
     update_s: float = 0.0
     """Optimizer, per update."""
+    update_log_sd: float = 0.0
+    """Standard error of its log: the spread of the logged updates over the root of their number."""
     reduce_s: float = 0.0
     """Exposed gradient reduction, per update."""
     sync_s: float = 0.0
@@ -100,6 +102,7 @@ def calibrate(trace: StepTrace) -> StepParameters:
         acceptance=trace.acceptance,
         rollout_log_sd=curve.log_sd / math.sqrt(max(len(trace.drain), 1)) + PRICE_LOG_SD,
         train_log_sd=PRICE_LOG_SD,
+        update_log_sd=trace.update_log_sd,
     )
     return replace(made, listed=tuple(_listed(made)))
 
@@ -146,6 +149,16 @@ def fit_train(micro_batches: Sequence[MicroBatch]) -> TrainCosts:
 
 KEEP_SQUARES = 0.5
 """Part of the linear fit's squared error below which attention's squares have earned their parameter. Prior."""
+
+
+def mean_log_sd(spans_s: Sequence[float]) -> float:
+    """Return the standard error of the log of the mean of positive spans, by the spread of their logs.
+
+    Eight spans with a long tail rarely show it, and their own deviation is then too small; as lognormals they have it.
+    Zero for fewer than two.
+    """
+    logs = [math.log(s) for s in spans_s if s > 0]
+    return math.sqrt(math.expm1(variance(logs)) / len(logs)) if len(logs) > 1 else 0.0
 
 
 def slowdowns(measured_busy_s: Sequence[float], modelled_busy_s: Sequence[float]) -> tuple[float, ...]:

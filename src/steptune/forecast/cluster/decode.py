@@ -36,6 +36,9 @@ KNOTS_PER_OCTAVE = 2
 EXACT_ROWS = 4
 """Running rows up to which every number is a knot of its own: the tail is spent there."""
 
+MOST_STALL_SD = 1.0
+"""Error of the log of a stall beyond which it is not known at all: one pause seen has an error of 1 (Poisson)."""
+
 TAIL_FROM_FRAC = 0.4
 """The line beyond the last knot is the one from this part of its rows to it: two neighbours would amplify noise."""
 
@@ -68,6 +71,8 @@ class DecodeCurve:
     """Standard deviation of the log of one iteration about the curve."""
     stall_s: float = 0.0
     """Seconds of a mean iteration that the knots leave out, whatever its rows: an engine that stands still at times."""
+    stall_log_sd: float = 0.0
+    """Standard error of the log of `stall_s`: pauses are few, so another profile would have had more or fewer."""
     _table: dict[int, float] = field(default_factory=dict[int, float], compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -140,13 +145,22 @@ def curve_from_drain(points: Sequence[DrainPoint]) -> DecodeCurve:
     )
     errors = [math.log(p.seconds / s) for p in used if (s := made.iteration_s(round(p.running), p.cached_tokens)) > 0]
     spread = math.sqrt(math.fsum(e * e for e in errors) / len(errors)) if errors else 0.0
-    return replace(made, log_sd=spread, stall_s=_stall_s(made, used))
+    stall_s, stall_log_sd = _stall(made, used)
+    return replace(made, log_sd=spread, stall_s=stall_s, stall_log_sd=stall_log_sd)
 
 
-def _stall_s(curve: DecodeCurve, points: Sequence[DrainPoint]) -> float:
-    """Return what all iterations took beyond the curve, per iteration: mean minus median, and never below 0."""
+def _stall(curve: DecodeCurve, points: Sequence[DrainPoint]) -> tuple[float, float]:
+    """Return what all iterations took beyond the curve, per iteration, and its error in logs.
+
+    Mean minus median, and never below 0. The error is the spread over the root of the number, at most MOST_STALL_SD.
+    """
     beyond = [p.iterations * (p.seconds - curve.iteration_s(round(p.running), p.cached_tokens)) for p in points]
-    return max(math.fsum(beyond) / math.fsum(p.iterations for p in points), 0.0)
+    sum_s = math.fsum(beyond)
+    if sum_s <= 0:
+        return 0.0, 0.0
+    mean_s = sum_s / len(beyond)
+    error_s = math.sqrt(math.fsum((b - mean_s) ** 2 for b in beyond))
+    return sum_s / math.fsum(p.iterations for p in points), min(error_s / sum_s, MOST_STALL_SD)
 
 
 def curve_from_costs(curve: CostCurve) -> DecodeCurve:

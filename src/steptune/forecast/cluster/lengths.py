@@ -76,6 +76,7 @@ def work_from_samples(lengths: SampledLengths, *, group_size: int, max_completio
         steps=tuple(steps),
         max_completion=max(longest, max_completion or longest),
         length_log_sd=sampled_log_sd([group for step in steps for group in step]),
+        num_logged_groups=sum(map(len, steps)),
     )
 
 

@@ -55,6 +55,8 @@ class StepParameters:
     rollout_log_sd: float = 0.03
     """Standard deviation of the log of the rollout's prices. The default is a prior."""
     train_log_sd: float = 0.03
+    update_log_sd: float = 0.0
+    """Of the optimizer alone, beside that of its side: updates differ, and a profile has few."""
     sync_log_sd: float = 0.1
     listed: tuple[Parameter, ...] = ()
     """Every parameter, for people; what is not here kept the neutral default (no effect)."""

@@ -82,13 +82,13 @@ def step_seconds(sides: Sides, cluster: Cluster, *, seed: int = 0, num_steps: in
     """Return the step alone: what a sweep ranks by. Never below `bound.least_s`."""
     if cluster.queue.schedule != "async":
         return joined_s(sides, cluster)
-    return max(_run(sides, cluster, seed, num_steps).seconds, least_s(sides, cluster))
+    return max(simulated(sides, cluster, seed=seed, num_steps=num_steps).seconds, least_s(sides, cluster))
 
 
 def log_errors(sides: Sides, cluster: Cluster, *, seed: int = 0) -> dict[str, float]:
     """Return by side the change of the log of the step when its prices rise by a standard deviation."""
     own = sides.parameters
-    train_sd = math.hypot(own.train_log_sd, _efficiency_sd(sides, cluster))
+    train_sd = math.hypot(own.train_log_sd, efficiency_sd(sides, cluster))
     moved = {
         "rollout": own.scaled(rollout=math.exp(own.rollout_log_sd)),
         "train": own.scaled(train=math.exp(train_sd)),
@@ -108,11 +108,11 @@ def log_errors(sides: Sides, cluster: Cluster, *, seed: int = 0) -> dict[str, fl
 def _mid(sides: Sides, cluster: Cluster, seed: int) -> tuple[float, Booked]:
     if cluster.queue.schedule != "async":
         return joined_s(sides, cluster), booked_joined(sides, cluster)
-    run = _run(sides, cluster, seed, NUM_STEPS)
+    run = simulated(sides, cluster, seed=seed)
     return max(run.seconds, least_s(sides, cluster)), booked_queue(run)
 
 
-def _efficiency_sd(sides: Sides, cluster: Cluster) -> float:
+def efficiency_sd(sides: Sides, cluster: Cluster) -> float:
     """Return what the efficiency prior does not know of this split; nothing where terms were measured."""
     reference = sides.parameters.train_reference
     if reference is None:
@@ -125,7 +125,8 @@ def _efficiency_sd(sides: Sides, cluster: Cluster) -> float:
     return slope.log_sd(reference.num_devices, cluster.train.num_devices)
 
 
-def _run(sides: Sides, cluster: Cluster, seed: int, num_steps: int) -> QueueRun:
+def simulated(sides: Sides, cluster: Cluster, *, seed: int, num_steps: int = NUM_STEPS) -> QueueRun:
+    """Run an asynchronous configuration's queue for so many steps after its warm-up."""
     costs = sides.train_costs(cluster.train, is_colocated=cluster.is_colocated)
     num_warmup = WARMUP_PER_LAG * (cluster.queue.max_lag + 1)
     return run_queue(

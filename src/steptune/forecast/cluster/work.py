@@ -57,6 +57,8 @@ class Work:
     """Tokens a completion may have: what a reservation must hold."""
     length_log_sd: float = 0.0
     """Standard deviation of the log of step time that comes from not knowing the lengths one by one."""
+    num_logged_groups: int = 0
+    """Groups at the front of `steps` that a profile logged: a draw, as another profile's would be (`resample`)."""
 
     def __post_init__(self) -> None:
         sizes = {len(step) for step in self.steps}
@@ -71,6 +73,11 @@ class Work:
                 )
             )
         check_waits([row for step in self.steps for group in step for row in group.rows if row.waits])
+
+    @property
+    def logged_groups(self) -> tuple[GroupShape, ...]:
+        """Return the groups that a profile logged, in order; empty where lengths come from a summary."""
+        return tuple(self.group(i) for i in range(self.num_logged_groups))
 
     @property
     def groups_per_step(self) -> int:
