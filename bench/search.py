@@ -1,11 +1,12 @@
 """What finds a fast configuration at the smallest cost: the tuner's search against others, on spaces of known optimum.
 
-`python bench/search.py --minutes 2` works for that long and goes on where it was; `--report` writes
-`bench/results/search.json` of the curves that have their seeds; `--quick` tries two seeds of one shape. Every arm
-pays the same:
-start-ups (20 steps of the baseline each), warm-up, rehearsals, both arms' blocks and replays, on a virtual clock, so
-that the result is the same on any machine. Optuna's arms need `requirements/bench-search.txt`; without it they are left
-out, and the output says so. The surprise: everything below 60 steps is decided by the very first trial.
+`python bench/search.py --minutes 2` works for that long, the most telling searches first, and goes on where it was.
+`--chunk SHAPE/CONDITION/ARM/0-29` (repeated; `all` stands for each) runs those alone, `--merge FILE ...` adds what
+other raw files hold, `--report` writes `bench/results/search.json` of the curves that have their seeds, and `--quick`
+tries two seeds of one shape. Every arm pays the same: start-ups (20 steps of the baseline each), warm-up, rehearsals,
+both arms' blocks and replays, on a virtual clock, so that the result is the same on any machine. Optuna's arms need
+`requirements/bench-search.txt`; without it they are left out, and the output says so. The surprise: everything below 60
+steps is decided by the very first trial.
 """
 
 import argparse
@@ -62,14 +63,33 @@ Piece = tuple[str, str, str, int]
 """Shape, condition, arm, seed."""
 
 
-def pieces(shapes: list[str], num_seeds: int) -> Iterator[Piece]:
-    """Yield everything there is to run, a seed at a time, ours first."""
-    for shape in shapes:
-        for seed in range(num_seeds):
-            for condition in CONDITIONS:
-                for arm in (OURS, *ALL_ARMS):
+def pieces(shapes: list[str], seeds: range) -> Iterator[Piece]:
+    """Yield everything there is to run, the most telling first: arm by arm, and of each arm seed by seed."""
+    for arm in (OURS, *ALL_ARMS):
+        for seed in seeds:
+            for shape in shapes:
+                for condition in CONDITIONS:
                     if condition == USUAL or (arm in FORECASTERS and not shape.startswith(USUAL_ONLY)):
                         yield shape, condition, arm, seed
+
+
+def chunk(text: str) -> list[Piece]:
+    """Return the searches that ``SHAPE/CONDITION/ARM/FIRST-LAST`` names."""
+    shape, condition, arm, seeds = text.split("/")
+    first, last = (int(number) for number in seeds.split("-"))
+    every = pieces(shapes_there() if shape == "all" else [shape], range(first, last + 1))
+    return [p for p in every if condition in ("all", p[1]) and arm in ("all", p[2])]
+
+
+def merge(files: list[Path], raw: Path) -> int:
+    """Add the searches of other files that ``raw`` lacks; return how many."""
+    known, new = read(raw), dict[Piece, Found]()
+    for file in files:
+        new |= {piece: found for piece, found in read(file).items() if piece not in known}
+    with raw.open("a", encoding="utf-8") as out:
+        for piece, found in new.items():
+            out.write(json.dumps([*piece, asdict(found)]) + "\n")
+    return len(new)
 
 
 def run_piece(piece: Piece) -> Found:
@@ -193,18 +213,23 @@ def main() -> None:
     parser.add_argument("--commit", default="", help="code that the searches were run with, for the report")
     parser.add_argument("--conditions", default="|".join(CONDITIONS), help="separated by |")
     parser.add_argument("--raw", type=Path, default=RAW, help="where finished searches are kept")
+    parser.add_argument("--chunk", action="append", default=[], help="SHAPE/CONDITION/ARM/FIRST-LAST, run alone")
+    parser.add_argument("--merge", nargs="+", type=Path, default=[], help="raw files to add to --raw")
     parser.add_argument("--report", action="store_true", help="write the tables from what is there")
     parser.add_argument("--quick", action="store_true", help="two seeds of one shape, nothing written")
     given = parser.parse_args()
     shapes, num_seeds, arms = given.shapes.split("|"), given.seeds, given.arms.split("|")
     print(f"Optuna: {VERSION}", file=sys.stderr)
     if given.quick:
-        found = {piece: run_piece(piece) for piece in pieces(["rollout_bound"], 2)}
+        found = {piece: run_piece(piece) for piece in pieces(["rollout_bound"], range(2))}
         show(report(found, ["rollout_bound"], 2)["tables"])  # type: ignore[arg-type]
         return
+    if given.merge:
+        print(f"{merge(given.merge, given.raw)} searches added", file=sys.stderr)
     known = read(given.raw)
     wanted = given.conditions.split("|")
-    todo = [p for p in pieces(shapes, num_seeds) if p not in known and p[1] in wanted and p[2] in arms]
+    every = [p for p in pieces(shapes, range(num_seeds)) if p[1] in wanted and p[2] in arms]
+    todo = [p for p in ([p for text in given.chunk for p in chunk(text)] if given.chunk else every) if p not in known]
     if given.report:
         made = report(known, shapes, num_seeds)
         show(made["tables"])  # type: ignore[arg-type]

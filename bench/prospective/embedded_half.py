@@ -19,7 +19,6 @@ from prospective.slowed_serve import VARIABLE
 from steptune import __version__
 from steptune.adapters.embedded.framework import EmbeddedFramework
 from steptune.core.errors import TrialError
-from steptune.core.event import LearntFrom
 from steptune.core.framework import LaunchSpec, Session
 from steptune.core.job import JobSpec, KnobsSpec
 from steptune.core.knob import Settings
@@ -27,7 +26,7 @@ from steptune.core.phase import SpanKind, is_child
 from steptune.core.profile import Profile, SampledLengths
 from steptune.core.trial import Observation
 from steptune.core.work import PlannedWork
-from steptune.forecast.forecast import forecast_change, raw_ratio
+from steptune.forecast.forecast import forecast_change, learnt_from
 from steptune.profile.aggregate import ProfileInputs, health_of, profile_of
 from steptune.stats.noise import noise_floor
 from steptune.trial.blocks import REHEARSAL_S
@@ -96,15 +95,14 @@ class EmbeddedHalf:
         spec = job_spec(told)
         baseline = self._planned(spec, told.baseline, profile)
         history = tuple(
-            LearntFrom(
+            learnt_from(
+                profile=profile,
+                planned_baseline=baseline,
+                planned=self._planned(spec, told.settings(done.moves), profile),
+                objective=spec.objective,
                 change=told.change(done.moves),
-                raw_forecast_ratio=raw_ratio(
-                    profile=profile,
-                    planned_baseline=baseline,
-                    planned=self._planned(spec, told.settings(done.moves), profile),
-                    objective=spec.objective,
-                ),
                 measured_ratio=done.pair.ratio,
+                steps=(),  # the chain keeps ratios alone
             )
             for done in settled
         )

@@ -27,19 +27,25 @@ REPLAYED_UPDATES = 4
 
 
 class Row(Record):
-    """One configuration: ``Row(settings={...}, steps_s=(0.41, 0.44), last=...)``."""
+    """One configuration: ``Row(settings={...}, steps_s=(0.41, 0.44), base_s=0.82, last=...)``."""
 
     settings: dict[str, KnobValue]
     steps_s: tuple[float, ...]
     """Every counted step."""
+    base_s: float
+    """Mean step of the baseline at the last look before it: the machine drifts."""
     last: Observation
     """Its last step, for spans, tokens and gaps."""
-    start_up_s: float
 
     @property
     def mean_s(self) -> float:
         """Mean step time in seconds."""
         return sum(self.steps_s) / len(self.steps_s)
+
+    @property
+    def ratio(self) -> float:
+        """Its mean step / the baseline's."""
+        return self.mean_s / self.base_s
 
 
 class Again(Record):
@@ -51,6 +57,13 @@ class Again(Record):
     num_steps: int
 
 
+class Lost(Record):
+    """A configuration that could not be timed: ``Lost(settings={...}, why="TrialError: ...")``."""
+
+    settings: dict[str, KnobValue]
+    why: str
+
+
 class Regime(Record):
     """One job's table."""
 
@@ -59,8 +72,19 @@ class Regime(Record):
     natural: tuple[Observation, ...] = ()
     start: EvalResult | None = None
     costs: tuple[CostCurve, ...] = ()
+    start_up_s: float = 0.0
+    """Of a run in a process of its own, its first step not included."""
     rows: tuple[Row, ...] = ()
+    """The baseline first."""
+    lost: tuple[Lost, ...] = ()
     again: tuple[Again, ...] = ()
+
+
+class Pending(Record):
+    """A configuration whose timing began: ``Pending(settings={...}, num_starts=1)``."""
+
+    settings: dict[str, KnobValue]
+    num_starts: int
 
 
 class Table(Record):
@@ -69,6 +93,8 @@ class Table(Record):
     date: str
     machine: str
     regimes: dict[str, Regime]
+    pending: Pending | None = None
+    """What was being timed; still there at the next start, it did not end."""
 
 
 def key_of(settings: Settings) -> str:
@@ -97,7 +123,7 @@ class TableFramework:
     def true_ratio(self, settings: Settings) -> float:
         """Return step time / the baseline's: as measured again, or else the one reading."""
         key = key_of(settings)
-        return self.again.get(key, self.rows[key].mean_s / self.regime.rows[0].mean_s)
+        return self.again.get(key, self.rows[key].ratio)
 
     def version(self) -> str:
         """The engine's."""
@@ -127,7 +153,7 @@ class TableFramework:
         """Start drawing steps."""
         row = self.rows[key_of(spec.settings)]
         self.launches += 1
-        self.spent_s += row.start_up_s
+        self.spent_s += self.regime.start_up_s
         out_dir.mkdir(parents=True, exist_ok=True)
         (out_dir / "spec.json").write_text(canonical_json(spec) + "\n", encoding="utf-8")
         rng = random.Random(f"{self.seed} {self.launches}")
@@ -164,7 +190,7 @@ class TableFramework:
 @final
 @dataclass(kw_only=True, slots=True)
 class TableSession:
-    """Implements `core.framework.Session`; it comes back to its first step at no cost, as every step is drawn alike."""
+    """Implements `core.framework.Session`; it can neither rewind nor turn a knob, as the engine's own."""
 
     framework: TableFramework
     row: Row

@@ -53,6 +53,7 @@ def outcome(*, drop: float, pair_sd: float, seed: str) -> Outcome:
             baseline={},
             effect=CHANGE.effect,
             confirmed_speedup=SPEEDUP,
+            step_speedup=None,
             over_best_practice=None,
             verdicts=(*OTHERS, verdict),
             noise=FLOOR,

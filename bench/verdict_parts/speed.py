@@ -140,6 +140,7 @@ def _decide(change: Change, speedup: Estimate | None, floor: NoiseFloor) -> Deci
         baseline={},
         effect=change.effect,
         confirmed_speedup=speedup,
+        step_speedup=None,
         over_best_practice=None,
         verdicts=PASSED,
         noise=floor,

@@ -59,6 +59,7 @@ def decided(
 ) -> Decision:
     fields: dict[str, Any] = {
         "num_tried": 1,
+        "step_speedup": None,
         "over_best_practice": times(1.3, 1.25, 1.35),
         "noise": noise(),
         "costs": Costs(wall_s=540.0, device_s=1080.0, paid_s=540.0, baseline_step_s=1.0, tuned_step_s=0.4),

@@ -160,3 +160,12 @@ def test_another_algorithm_never_leaves_the_tool() -> None:
 def test_an_adopted_change_that_saves_no_wall_time_never_breaks_even() -> None:
     costs = Costs(wall_s=540.0, device_s=1080.0, paid_s=540.0, baseline_step_s=1.0, tuned_step_s=1.0)
     assert decided(SPEEDUP, verdicts(owed()), costs=costs).break_even_step is None
+
+
+def test_fewer_devices_at_a_longer_step_are_refused() -> None:
+    gain = times(1.7, 1.6, 1.8)
+    assert decided(gain, verdicts(owed()), step_speedup=times(1.01, 0.99, 1.03)).outcome is Outcome.ADOPT
+    refused = decided(gain, verdicts(owed()), step_speedup=times(0.85, 0.83, 0.87))
+    assert refused.outcome is Outcome.REJECT
+    assert "longer step" in refused.reasons[0]
+    assert refused.settings == BASELINE

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steptune.core.estimate import Estimate, Source
-from steptune.decide.gain import Gain, interval_of, is_lead, judge_gain, power_text, spread_of
+from steptune.decide.gain import Gain, interval_of, is_lead, is_longer_step, judge_gain, power_text, spread_of
 from steptune.stats.intervals import mean_interval
 
 BAND = 0.03
@@ -94,3 +94,15 @@ def test_the_power_says_what_could_be_seen_and_how_many_more_it_takes() -> None:
     )
     assert "one as measured" not in power_text(measured([-v for v in LOGS]), TAIL, "pairs")
     assert power_text(times(0.7), TAIL, "pairs") == "too few pairs to say what they could show"
+
+
+def test_a_step_is_longer_where_its_interval_or_its_value_says_so() -> None:
+    assert is_longer_step(times(1.05, 1.01, 1.09), 0.01)
+    assert is_longer_step(times(1.02, 0.98, 1.06), 0.01)
+    assert not is_longer_step(times(1.005, 0.98, 1.03), 0.01)
+    assert not is_longer_step(times(0.9, 0.8, 1.1), 0.01)
+
+
+@pytest.mark.parametrize("step", [times(0.9), times(math.nan, math.nan, math.nan)])
+def test_a_step_without_an_interval_is_not_shown_to_be_no_longer(step: Estimate) -> None:
+    assert is_longer_step(step, 0.01)

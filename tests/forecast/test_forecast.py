@@ -29,7 +29,7 @@ from steptune.core.profile import Profile, RoleProfile
 from steptune.core.records import content_hash
 from steptune.core.work import PlannedWork
 from steptune.forecast.curve import ForecastError
-from steptune.forecast.forecast import forecast_change, raw_ratio
+from steptune.forecast.forecast import forecast_change, learnt_from
 
 MOVED = change(compact_finished=True)
 counts = st.floats(0, 200)
@@ -145,20 +145,24 @@ def test_trials_correct_candidates_that_share_a_move() -> None:
     assert first.ratio.value < later.ratio.value < first.ratio.value * 1.1
     assert later.num_free_parameters == first.num_free_parameters + 1
     assert later.trials_used == (MOVED.signature,)
-    assert (
-        raw_ratio(profile=profile(), planned_baseline=BASELINE, planned=planned, objective=Objective.STEP_TIME)
-        == first.ratio.value
+    assert taught(planned).raw_forecast_ratio == first.ratio.value
+
+
+def taught(planned: PlannedWork) -> LearntFrom:
+    return learnt_from(
+        profile=profile(),
+        planned_baseline=BASELINE,
+        planned=planned,
+        objective=Objective.STEP_TIME,
+        change=MOVED,
+        measured_ratio=0.7,
+        steps=(),
     )
 
 
-def test_raw_ratio_raises_where_the_forecast_refuses() -> None:
+def test_nothing_is_learnt_where_the_forecast_refuses() -> None:
     with pytest.raises(ForecastError):
-        raw_ratio(
-            profile=profile(),
-            planned_baseline=BASELINE,
-            planned=plan(train(recompute=True)),
-            objective=Objective.STEP_TIME,
-        )
+        taught(plan(train(recompute=True)))
 
 
 @given(x=sizes, count=counts, more=st.floats(0, 100), schedule=st.sampled_from(["sync", "one_step_off"]))

@@ -8,7 +8,7 @@ from steptune.core.profile import NoiseFloor
 from steptune.core.trial import Observation
 from steptune.testing.fake_framework import FakeFramework, FakeSession
 from steptune.trial.blocks import Pair
-from steptune.trial.clear_lead import ClearLead
+from steptune.trial.clear_lead import ClearLead, clear_gain_frac, is_clear_loss
 
 AA = Estimate(value=1.0, low=0.98, high=1.02, unit="x", source=Source.MEASURED)
 
@@ -61,3 +61,31 @@ def test_a_broken_time_or_floor_is_never_clear() -> None:
 
 def test_a_loss_is_no_lead() -> None:
     assert not lead()(pairs(1.5, 1.4))
+
+
+def lost(*ratios: float, within: float = 0.03) -> bool:
+    return is_clear_loss(pairs(*ratios), lead(within).noise, worth_frac=0.01)
+
+
+def test_a_loss_is_clear_once_it_lies_three_spreads_above_the_least_gain() -> None:
+    # spread 0.02 as above; lost from -0.01 + 0.06 = +0.05 of the log on
+    assert lost(math.exp(0.052), math.exp(0.052))
+    assert not lost(math.exp(0.048), math.exp(0.048))
+    assert not lost(1.5)
+
+
+def test_pairs_further_apart_than_the_repeat_s_are_not_taken_for_a_clear_loss() -> None:
+    # mean +0.09 of the log, but 0.9 and 1.33 say nothing of where it will end
+    assert lost(1.09, 1.10)
+    assert not lost(0.9, 1.33)
+
+
+def test_a_broken_time_or_floor_is_no_clear_loss() -> None:
+    assert not lost(1.5, math.nan)
+    assert not lost(1.5, 1.5, within=math.nan)
+
+
+def test_the_gain_that_two_pairs_settle_is_where_their_lead_becomes_clear() -> None:
+    smallest = clear_gain_frac(lead().noise, 0.05, kept_steps=3)
+    assert lead()(pairs(1 - smallest - 0.001, 1 - smallest - 0.001))
+    assert not lead()(pairs(1 - smallest + 0.001, 1 - smallest + 0.001))

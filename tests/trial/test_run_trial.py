@@ -11,7 +11,7 @@ from steptune.core.trial import Observation, Trial, TrialState
 from steptune.testing.fake_framework import FakeFramework, FakeSession
 from steptune.testing.fake_space import CRASHING, HUNGRY, PACKING, FakeKnob
 from steptune.trial.blocks import BlockPlan, KeepGoing
-from steptune.trial.run import finished_trial, paired_ratio, run_trial
+from steptune.trial.run import finished_trial, paired_ratio, pairs_of, run_trial
 
 JOB = JobSpec(name="fake", framework="fake")
 PLAN = BlockPlan(max_pairs=4, kept_steps=3)
@@ -43,7 +43,14 @@ class Watched:
 
 
 def tried(
-    watched: Watched, folder: Path, old: KnobValue, new: KnobValue, keep_going: KeepGoing = lambda pairs: None
+    watched: Watched,
+    folder: Path,
+    old: KnobValue,
+    new: KnobValue,
+    keep_going: KeepGoing = lambda pairs: None,
+    *,
+    clear_after: int = 99,
+    num_watched: int = 0,
 ) -> Trial:
     knob = watched.framework.knob_table[0].name
     incumbent: Session = watched.framework.launch(JOB, LaunchSpec(settings={knob: old}, seed=1), folder / "incumbent")
@@ -58,6 +65,8 @@ def tried(
         incumbent_signature="base",
         plan=PLAN,
         keep_going=keep_going,
+        is_clear=lambda pairs: len(pairs) >= clear_after,
+        num_watched=num_watched,
         out_dir=folder / "candidate",
     )
 
@@ -83,6 +92,30 @@ def test_a_trial_is_stopped_with_the_cause_it_was_given(tmp_path: Path) -> None:
     trial = tried(watched, tmp_path, "padded", "packed", lambda pairs: "enough" if len(pairs) == 2 else None)
     assert (trial.state, trial.cause) == (TrialState.STOPPED, "enough")
     assert len(trial.arms[1].observations) == 6
+    assert watched.sessions[0].closed
+
+
+def test_a_won_candidate_is_watched_alone_for_the_rest_of_its_steps(tmp_path: Path) -> None:
+    trial = tried(Watched((PACKING,)), tmp_path, "padded", "packed", clear_after=2, num_watched=12)
+    assert trial.state is TrialState.FINISHED
+    # two pairs of three steps are compared, six more steps of the candidate are seen
+    assert [(arm.label, len(arm.observations)) for arm in trial.arms] == [
+        ("incumbent", 6),
+        ("candidate", 6),
+        ("watched", 6),
+    ]
+    steps = [step.step for arm in trial.arms[1:] for step in arm.observations]
+    assert steps == list(range(steps[0], steps[0] + 12))
+    assert trial.ratio is not None
+    assert trial.ratio.n == 2
+    assert len(pairs_of(trial, 3)) == 2
+
+
+def test_a_candidate_that_dies_while_it_is_watched_has_not_won(tmp_path: Path) -> None:
+    # warm-up of the candidate 2 steps, two pairs of 6 steps, and it dies in the second watched one
+    watched = Watched((PACKING,), dies_after=15)
+    trial = tried(watched, tmp_path, "padded", "packed", clear_after=2, num_watched=12)
+    assert trial.state is TrialState.FAILED
     assert watched.sessions[0].closed
 
 

@@ -42,3 +42,11 @@ def test_a_run_with_a_queue_leaves_out_what_a_pause_has_stocked_up() -> None:
     before = arm.num_steps
     block = run_block(arm, plan)
     assert [step.step for step in block] == [before + 2, before + 3, before + 4]
+
+
+def test_an_arm_that_is_warm_is_taken_to_where_the_others_have_run() -> None:
+    arm, asked = Recorded("B"), list[int]()
+    settle([arm], seen(1), PLAN, Ages(max_staleness=3, own_lag=0), asked.append)
+    assert (arm.num_steps, asked) == (3, [5])
+    settle([arm], seen(0), PLAN, Ages(max_staleness=3, own_lag=0), asked.append)
+    assert asked == [5], "nobody ran on, so nobody has to follow"

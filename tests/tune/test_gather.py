@@ -46,8 +46,8 @@ class Bench:
     def judge(self, trial: Trial) -> Judged:
         return (), self.outcomes.pop(0), ()
 
-    def gathered(self) -> tuple[Trial, Outcome]:
-        trial, judged = gather(self.run, self.judge, self.said.append, TRIAL_PLAN)
+    def gathered(self, line: float = 1.0) -> tuple[Trial, Outcome]:
+        trial, judged = gather(self.run, self.judge, self.said.append, TRIAL_PLAN, line)
         return trial, judged[1]
 
 
@@ -71,6 +71,11 @@ def test_an_open_one_gets_a_second_launch_that_adds_to_its_pairs_and_its_cost() 
 def test_an_open_one_that_looks_slower_is_left_at_that() -> None:
     trial, outcome = Bench([[1.2, 0.9, 1.2, 0.9]], [Outcome.EXTEND]).gathered()
     assert (outcome, trial.cost_wall_s) == (Outcome.EXTEND, 10.0)
+
+
+def test_an_open_one_whose_gain_would_not_be_worth_having_is_left_at_that() -> None:
+    trial, _ = Bench([[0.995] * 4], [Outcome.EXTEND]).gathered(line=0.99)
+    assert trial.cost_wall_s == 10.0
 
 
 @pytest.mark.parametrize(

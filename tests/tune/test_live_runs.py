@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from steptune.core.ages import Ages
 from steptune.core.errors import BudgetSpentError, TrialError
 from steptune.core.framework import LaunchSpec
 from steptune.core.job import JobSpec
 from steptune.core.knob import KnobValue
 from steptune.testing.fake_framework import FakeFramework, FakeSession
-from steptune.testing.fake_space import COMPACTION, CRASHING, PACKING
+from steptune.testing.fake_space import COMPACTION, CORRECTION, CRASHING, PACKING, SCHEDULE
 from steptune.tune.runs import Runs
 
 JOB = JobSpec(name="fake", framework="fake")
@@ -102,6 +103,42 @@ def test_only_what_serves_the_incumbent_is_kept(tmp_path: Path) -> None:
     assert [arm.run.session.closed for arm in arms] == [True, False]  # type: ignore[attr-defined]
     runs.stop()
     assert arms[1].run.session.closed  # type: ignore[attr-defined]
+
+
+SYNC, STALE = Ages(max_staleness=0, own_lag=0), Ages(max_staleness=1, own_lag=0)
+
+
+def test_a_run_that_waited_is_not_warmed_up_again_and_meets_the_same_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    framework = FakeFramework(knob_table=(PACKING, COMPACTION))
+    runs, asked = runs_of(framework), list[int]()
+    monkeypatch.setattr(FakeSession, "skip_to", lambda self, step: asked.append(step))
+    first = runs.launch(JOB, spec(PADDED), tmp_path)
+    assert len(first.warm_up(2, SYNC)) == 2
+    first.close()
+    before_s = framework.spent_s
+    again = runs.launch(JOB, spec(PADDED), tmp_path)
+    assert again.warm_up(2, SYNC) == []
+    assert asked == [2]
+    assert framework.spent_s == before_s
+
+
+def test_a_run_that_shares_a_launch_is_warmed_up_under_its_own_settings(tmp_path: Path) -> None:
+    framework = FakeFramework(knob_table=(PACKING, COMPACTION))
+    runs = runs_of(framework, "layout")
+    runs.launch(JOB, spec(PADDED), tmp_path).warm_up(2, SYNC)
+    assert len(runs.launch(JOB, spec(PACKED), tmp_path).warm_up(2, SYNC)) == 2
+
+
+def test_a_run_that_samples_ahead_is_warmed_up_again_for_its_queue_begins_anew(tmp_path: Path) -> None:
+    framework = FakeFramework(knob_table=(PACKING, COMPACTION, SCHEDULE, CORRECTION))
+    ahead = spec({**PADDED, "schedule": "one_step_off", "correction": "tis"})
+    runs = runs_of(framework)
+    first = runs.launch(JOB, ahead, tmp_path)
+    first.warm_up(2, STALE)
+    first.close()
+    assert len(runs.launch(JOB, ahead, tmp_path).warm_up(2, STALE)) == 2
 
 
 def test_a_run_that_died_is_never_used_again(tmp_path: Path) -> None:

@@ -8,14 +8,17 @@ from fake_sessions import SteppingClock, job_of, run_session
 
 from steptune.core.change import Change, Move
 from steptune.core.decision import Outcome
+from steptune.core.estimate import Estimate, Source
 from steptune.core.knob import Effect, KnobValue, Restart
 from steptune.core.phase import Role
+from steptune.core.profile import NoiseFloor
 from steptune.core.trial import TrialState
 from steptune.store.run_folder import RunFolder
 from steptune.testing.fake_framework import FakeFramework
 from steptune.testing.fake_space import COMPACTION, PACKING, FakeKnob
 from steptune.tune.baseline import name_bottlenecks, profile_baseline
 from steptune.tune.context import make_context
+from steptune.tune.gather import TRIAL_PLAN, clear_gain, plan_for, trial_plan
 from steptune.tune.reserve import Reserve
 from steptune.tune.search import search
 from steptune.tune.session import record_start
@@ -96,8 +99,13 @@ def test_a_trial_that_the_budget_ends_is_stopped_and_blames_nobody(tmp_path: Pat
     assert event.trial.state is TrialState.STOPPED
     assert "the budget has" in event.trial.cause
     assert event.outcome is Outcome.REJECT
-    assert (found.incumbent, found.banned, found.suspects) == (None, frozenset(), ())
+    assert (found.incumbent, found.banned, found.suspicion.causes) == (None, frozenset(), ())
     assert framework.spent_s <= wall_s + 1.1
+
+
+AA = Estimate(value=1.0, low=0.9, high=1.1111, unit="x", source=Source.MEASURED, n=12)
+NOISE = NoiseFloor(within_launch_cv=0.03, between_launch_frac=0.01, aa_ratio=AA, num_steps=24)
+"""An A/A repeat: 12 pairs whose log ratio spreads by 0.105 x sqrt(12) / 2.2 = 0.166."""
 
 
 def moved(**values: KnobValue) -> Change:
@@ -113,9 +121,33 @@ def test_a_trial_costs_its_start_ups_warm_ups_rehearsals_and_blocks() -> None:
         incumbent_ratio=1.0,
         hot=frozenset({"b"}),
     )
-    # 2 steps of warm-up and 4 blocks of 1 + 3, of both arms: 18 x (1.0 + 0.4)
-    assert cost(moved(a=1, c=1), 0.4) == pytest.approx(20 + 25.2)
-    assert cost(moved(a=1, b=1), 0.4) == pytest.approx(25.2)
+    # 2 steps of warm-up of the candidate, 4 blocks of 1 + 3 of both arms: 2 x 0.4 + 16 x (1.0 + 0.4)
+    assert cost(moved(a=1, c=1), 0.4) == pytest.approx(20 + 23.2)
+    assert cost(moved(a=1, b=1), 0.4) == pytest.approx(23.2)
     # taking a back needs a start as well
-    assert cost(moved(b=1), 0.4) == pytest.approx(20 + 25.2)
-    assert replace(cost, incumbent_start_ups=1)(moved(a=1, c=1), 0.4) == pytest.approx(40 + 25.2)
+    assert cost(moved(b=1), 0.4) == pytest.approx(20 + 23.2)
+    # an incumbent that does not wait is started and warmed up
+    assert replace(cost, incumbent_start_ups=1)(moved(a=1, c=1), 0.4) == pytest.approx(40 + 2 + 23.2)
+
+
+def test_a_gain_that_is_forecast_to_be_clear_is_priced_at_two_pairs() -> None:
+    cost = TrialCost(
+        start_up_steps=20,
+        incumbent_start_ups=0,
+        incumbent_moves=frozenset(),
+        incumbent_ratio=0.5,
+        hot=frozenset(),
+        plan=plan_for(TRIAL_PLAN, NOISE),
+        clear_gain_frac=clear_gain(NOISE),
+    )
+    # 2 x 0.4 of warm-up, two blocks of 1 + 3 of both arms: 8 x (0.5 + 0.4)
+    assert cost(moved(a=1), 0.4) == pytest.approx(20 + 0.8 + 7.2)
+    # 4 % are not clear: four blocks, and of 1 + 8 steps, for two steps of the repeat lie 16 % apart
+    assert cost(moved(a=1), 0.48) == pytest.approx(20 + 0.96 + 36 * 0.98)
+
+
+def test_long_blocks_are_for_gains_near_the_noise() -> None:
+    # 6.8 % would be clear in two pairs of three steps
+    assert trial_plan(NOISE, 0.08) == TRIAL_PLAN
+    assert trial_plan(NOISE, 0.06).kept_steps == 8
+    assert trial_plan(NOISE, None).kept_steps == 8

@@ -22,6 +22,7 @@ from steptune.core.estimate import Estimate
 from steptune.core.forecast import Forecast
 from steptune.core.framework import Lever, SideTimes
 from steptune.core.job import JobSpec
+from steptune.core.objectives import ObjectiveForecast, ObjectiveGain
 from steptune.core.phase import Role
 from steptune.core.profile import Profile
 from steptune.core.records import Record
@@ -92,6 +93,9 @@ class Proposed(Record):
     refusals: tuple[str, ...]
     """The distinct reasons, most frequent first."""
     prices: tuple[LimitPrice, ...]
+    best: tuple[ObjectiveForecast, ...] = ()
+    """What is forecast best for each objective, whichever the job has; one that nothing beats the baseline in is left
+    out."""
 
 
 class LearntFrom(Record):
@@ -102,6 +106,8 @@ class LearntFrom(Record):
     """Forecast / baseline step time from the profile alone, before any residual."""
     measured_ratio: float
     """Measured / baseline step time."""
+    side_errors: tuple[float, float] | None = None
+    """ln(measured / forecast) of the rollout's busy seconds and of the trainer's; None where spans do not say."""
 
 
 class Forecasted(Record):
@@ -226,6 +232,8 @@ class Confirmed(Record):
     """The same with natural lengths, from the reward runs; None where there were none."""
     holds_for: Range | None = None
     """Lengths it was confirmed at and the forecast beyond them."""
+    objectives: tuple[ObjectiveGain, ...] = ()
+    """The same launches in every objective, the job's and the other."""
     cost_wall_s: float
     cost_device_s: float
 

@@ -146,6 +146,10 @@ class Rewinds(Protocol):
         """Go back to the first step's prompts and reference lengths; weights stay what they are."""
         ...
 
+    def skip_to(self, step: int) -> None:
+        """Go on at the prompts and reference lengths of ``step``; other configurations of the run keep their count."""
+        ...
+
 
 @runtime_checkable
 class TakesSettings(Protocol):

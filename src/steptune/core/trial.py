@@ -145,7 +145,7 @@ class Arm(Record):
     """One configuration's observations inside a trial."""
 
     label: str
-    """``baseline``, ``incumbent`` or ``candidate``."""
+    """``baseline``, ``incumbent``, ``candidate``, or ``watched``: steps of the candidate that guards alone count."""
     signature: str
     """Signature of its change (empty change for the baseline)."""
     observations: tuple[Observation, ...]
@@ -167,6 +167,8 @@ class Trial(Record):
     device-seconds per step (`devices_ratio` times the step times')."""
     devices_ratio: float = 1.0
     """Devices of the candidate over those of the incumbent where the objective counts them, else 1."""
+    step_ratio: Estimate | None = None
+    """Step time / the baseline's where the objective counts devices: a longer step is not adopted. Else None."""
     incumbent_signature: str = ""
     step_time: Estimate | None = None
     """Candidate's own step time."""

@@ -21,7 +21,7 @@ from steptune.core.knob import Effect, Restart, Settings, heaviest
 from steptune.core.profile import NoiseFloor
 from steptune.core.verdict import Verdict
 from steptune.decide.break_even import break_even_step
-from steptune.decide.gain import Gain, interval_of, judge_gain, power_text
+from steptune.decide.gain import Gain, interval_of, is_longer_step, judge_gain, power_text
 from steptune.decide.owed import OWED_AT_DECISION, REWARD, REWARD_RATE, absent, failures, undecided
 from steptune.decide.trial import Judged
 from steptune.stats.looks import CONFIRM_LOOKS
@@ -60,6 +60,7 @@ def decide(
     baseline: Settings,
     effect: Effect,
     confirmed_speedup: Estimate | None,
+    step_speedup: Estimate | None,
     over_best_practice: Estimate | None,
     verdicts: Sequence[Verdict],
     noise: NoiseFloor,
@@ -74,7 +75,8 @@ def decide(
         num_tried: trials that ended; with none of them nothing can have won.
         baseline: the baseline's whole configuration, handed back unless the change is adopted.
         effect: effect class after any relabelling; the heavier of it and the change's own counts.
-        confirmed_speedup: baseline / tuned step time from a run that was not used to select.
+        confirmed_speedup: baseline / tuned of the job's objective from a run that was not used to select.
+        step_speedup: baseline / tuned step time of the same run where the objective counts devices, else None.
         over_best_practice: best practice / tuned step time, the headline.
         verdicts: every guard's last word on this change.
         noise: the session's noise floor.
@@ -82,7 +84,9 @@ def decide(
         holds_for: lengths it was tested at.
         tripwires: bounds that go out with an adopted change.
     """
-    outcome, reasons = _judge(change, heaviest((effect, change.effect)), confirmed_speedup, verdicts, noise)
+    outcome, reasons = _judge(
+        change, heaviest((effect, change.effect)), confirmed_speedup, step_speedup, verdicts, noise
+    )
     if not num_tried:
         reasons = (NOTHING_TRIED,)
     is_out = outcome in (Outcome.ADOPT, Outcome.PROVISIONAL)
@@ -110,13 +114,20 @@ def _break_even(costs: Costs) -> int | None:
 
 
 def _judge(
-    change: Change, effect: Effect, speedup: Estimate | None, verdicts: Sequence[Verdict], noise: NoiseFloor
+    change: Change,
+    effect: Effect,
+    speedup: Estimate | None,
+    step_speedup: Estimate | None,
+    verdicts: Sequence[Verdict],
+    noise: NoiseFloor,
 ) -> Judged:
     if not change.moves:
         return Outcome.NO_CHANGE, ("no change that was tried beats the baseline; the baseline is handed back",)
     failed = failures(verdicts)
     if failed:
         return Outcome.REJECT, failed
+    if step_speedup is not None and is_longer_step(inverse(step_speedup), MIN_WORTH_FRAC):
+        return Outcome.REJECT, (f"fewer devices, but a longer step: step time {step_speedup} the baseline's speed",)
     outcome, reasons = _judge_speed(speedup, noise)
     if outcome is not Outcome.ADOPT:
         return outcome, reasons
@@ -148,11 +159,15 @@ def _judge_speed(speedup: Estimate | None, noise: NoiseFloor) -> Judged:
     if gain is Gain.SLOWER:
         return Outcome.REJECT, (reason,)
     if gain is Gain.CANNOT_TELL:
-        time_ratio = speedup.model_copy(
-            update={"value": 1 / speedup.value, "low": 1 / (speedup.high or 1), "high": 1 / (speedup.low or 1)}
-        )
-        reason += f"; {power_text(time_ratio, CONFIRM_LOOKS.tail_at(speedup.n or 0), 'launches')}"
+        reason += f"; {power_text(inverse(speedup), CONFIRM_LOOKS.tail_at(speedup.n or 0), 'launches')}"
     return Outcome.NO_CHANGE, (reason,)
+
+
+def inverse(speedup: Estimate) -> Estimate:
+    """Return new / old of an old / new."""
+    return speedup.model_copy(
+        update={"value": 1 / speedup.value, "low": 1 / (speedup.high or 1), "high": 1 / (speedup.low or 1)}
+    )
 
 
 def _judge_proof(effect: Effect, verdicts: Sequence[Verdict]) -> Judged:

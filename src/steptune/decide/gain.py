@@ -54,6 +54,15 @@ def judge_gain(*, value: float, low: float, high: float, worth_frac: float) -> G
     return Gain.NO_DIFFERENCE if cannot_beat(low, worth_frac) else Gain.CANNOT_TELL
 
 
+def is_longer_step(step: Estimate, worth_frac: float) -> bool:
+    """Return whether a step time / the baseline's is surely above 1, or more than ``worth_frac`` above it as measured.
+
+    A ratio without an interval, or one that is not a number, counts as longer: no slower is what has to be shown.
+    """
+    interval = interval_of(step)
+    return interval is None or interval[1] > 1.0 or interval[0] > 1.0 + worth_frac
+
+
 def spread_of(ratio: Estimate, tail: float) -> float | None:
     """Return the standard deviation of one log ratio behind ``ratio``, whose interval leaves out ``tail`` on a side.
 

@@ -13,7 +13,7 @@ from steptune.core.estimate import Estimate
 from steptune.core.profile import NoiseFloor
 from steptune.core.trial import Trial, TrialState
 from steptune.core.verdict import Verdict
-from steptune.decide.gain import Gain, interval_of, is_lead, judge_gain, power_text
+from steptune.decide.gain import Gain, interval_of, is_lead, is_longer_step, judge_gain, power_text
 from steptune.decide.owed import OWED_AT_TRIAL, absent, failures, undecided
 from steptune.decide.screen import leads
 from steptune.stats.looks import TRIAL_LOOKS
@@ -73,6 +73,8 @@ def _judge_speed(trial: Trial, noise: NoiseFloor, replay: Estimate | None) -> Ju
     value, low, high = interval
     text = f"ratio to the incumbent {trial.ratio}, noise band {worth:.1%}"
     gain = judge_gain(value=value, low=low, high=high, worth_frac=worth)
+    if trial.step_ratio is not None and is_longer_step(trial.step_ratio, worth):
+        return Outcome.REJECT, (f"fewer devices, but a longer step: {trial.step_ratio}; {text}",)
     if gain is Gain.FASTER:
         return Outcome.ADOPT, (f"{gain}: {text}",)
     if gain is not Gain.CANNOT_TELL:

@@ -4,6 +4,7 @@ Everything it depends on is an argument; sums use `math.fsum`, whose result does
 """
 
 import math
+from collections.abc import Sequence
 
 from steptune.core.change import Change
 from steptune.core.estimate import Estimate, Source
@@ -13,6 +14,7 @@ from steptune.core.job import Objective
 from steptune.core.phase import Role, is_child, parent_phase
 from steptune.core.profile import Profile
 from steptune.core.records import content_hash
+from steptune.core.trial import Observation
 from steptune.core.work import PlannedWork, objective_weight
 from steptune.forecast.curve import ForecastError
 from steptune.forecast.interval import RatioInterval, apart, ratio_interval
@@ -20,6 +22,7 @@ from steptune.forecast.memory import fits, memory_peak
 from steptune.forecast.model import ModelStep, StepModel, fit
 from steptune.forecast.residual import Residuals, learn, noise_sd
 from steptune.forecast.side import Key
+from steptune.forecast.sides import side_errors, sides_of
 from steptune.forecast.step import idle_by_role
 
 INTERVAL_NOTE = "80 % interval"
@@ -77,14 +80,38 @@ def forecast_change(
     )
 
 
-def raw_ratio(*, profile: Profile, planned_baseline: PlannedWork, planned: PlannedWork, objective: Objective) -> float:
-    """Return candidate / baseline from the profile alone, no residual: what residuals learn against.
+def learnt_from(
+    *,
+    profile: Profile,
+    planned_baseline: PlannedWork,
+    planned: PlannedWork,
+    objective: Objective,
+    change: Change,
+    measured_ratio: float,
+    steps: Sequence[Observation],
+) -> LearntFrom:
+    """Return what a trial of ``change`` teaches, held against the profile alone, without any residual.
+
+    Args:
+        profile: as of `forecast_change`, like the plans and the objective.
+        planned_baseline: see there.
+        planned: see there.
+        objective: what ``measured_ratio`` is of.
+        change: what was tried.
+        measured_ratio: candidate / baseline.
+        steps: the candidate's own; none where only its ratio is known.
 
     Raises:
         ForecastError: the profile does not support a number.
     """
     model = fit(profile, planned_baseline)
-    return model.ratio(model.predict(planned)) * objective_weight(objective, planned, planned_baseline)
+    step, weight = model.predict(planned), objective_weight(objective, planned, planned_baseline)
+    return LearntFrom(
+        change=change,
+        raw_forecast_ratio=model.ratio(step) * weight,
+        measured_ratio=measured_ratio,
+        side_errors=side_errors(step, steps, measured_ratio / weight * profile.step_time.value),
+    )
 
 
 def interval_of(model: StepModel, step: ModelStep, change: Change, residuals: Residuals, noise: float) -> RatioInterval:
@@ -93,6 +120,7 @@ def interval_of(model: StepModel, step: ModelStep, change: Change, residuals: Re
         raw_ratio=model.ratio(step),
         change=change,
         from_baseline=apart(step, model.baseline),
+        sides=sides_of(step),
         residuals=residuals,
         noise=noise,
     )

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from steptune.core.change import Change
 from steptune.forecast.model import ModelStep
 from steptune.forecast.residual import Residuals
+from steptune.forecast.sides import Sides
 from steptune.forecast.step import CONTENTION_SD
 
 Z_80 = 1.2815515655446004
@@ -64,10 +65,13 @@ def apart(step: ModelStep, baseline: ModelStep) -> Apart:
 
 
 def ratio_interval(
-    *, raw_ratio: float, change: Change, from_baseline: Apart, residuals: Residuals, noise: float
+    *, raw_ratio: float, change: Change, from_baseline: Apart, sides: Sides, residuals: Residuals, noise: float
 ) -> RatioInterval:
-    """Correct a raw ratio by the residuals and put the interval around it. ``noise`` is a log standard deviation."""
-    mid = raw_ratio * math.exp(residuals.log_correction(change))
+    """Correct a raw ratio by the residuals and put the interval around it.
+
+    ``sides`` is how the candidate's own step divides, ``noise`` a log standard deviation.
+    """
+    mid = raw_ratio * math.exp(residuals.log_correction(change, sides))
     prior_var = residuals.prior_var * len(change.moves)
     known_var = residuals.variance(change)
     unsettled = known_var / prior_var if prior_var > 0 else 1.0

@@ -19,9 +19,10 @@ from steptune.forecast.step import StepTime, lay_out
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelStep:
-    """A step as the model has it: ``ModelStep(time=StepTime(step_s=0.71, ...), stretched_frac=0.0)``."""
+    """A step as the model has it: ``ModelStep(time=StepTime(step_s=0.71, ...), schedule="sync", ...)``."""
 
     time: StepTime
+    schedule: Literal["sync", "one_step_off"]
     stretched_frac: float
     """Part of the step priced beyond measured sizes, each part times its reach."""
 
@@ -82,4 +83,4 @@ def _predict(schedule: Literal["sync", "one_step_off"], costs: SideCosts, calibr
             f"the model gives a step of {time.step_s} s; hint: look for NaN in the cost curves or the plan"
         )
     stretched_s = math.fsum(s * calibration.factor(key) for key, s in costs.stretched_s.items())
-    return ModelStep(time=time, stretched_frac=stretched_s / time.step_s)
+    return ModelStep(time=time, schedule=schedule, stretched_frac=stretched_s / time.step_s)

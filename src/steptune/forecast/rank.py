@@ -17,6 +17,7 @@ from steptune.forecast.interval import Apart, RatioInterval, apart, ratio_interv
 from steptune.forecast.memory import fit_chance, fits, memory_peak
 from steptune.forecast.model import fit
 from steptune.forecast.residual import learn, noise_sd
+from steptune.forecast.sides import Sides, sides_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,6 +29,8 @@ class Priced:
     raw_ratio: float
     """Candidate / baseline step time."""
     from_baseline: Apart
+    sides: Sides
+    """How its step divides."""
     weight: float
     """What the ratio is multiplied with to be one of the objective."""
     memory_fits: bool | None
@@ -48,6 +51,13 @@ class Ranked:
     """None when too close to call or unknown."""
     fit_chance: float
     """See `memory.fit_chance`."""
+    weight: float = 1.0
+    """What the ratio of step times was multiplied with to be one of the objective."""
+
+    @property
+    def step(self) -> RatioInterval:
+        """Candidate / baseline step time."""
+        return _scaled(self.ratio, 1 / self.weight)
 
 
 def price(
@@ -77,6 +87,7 @@ def price(
                 index=index,
                 raw_ratio=model.ratio(step),
                 from_baseline=apart(step, model.baseline),
+                sides=sides_of(step),
                 weight=objective_weight(objective, work, planned_baseline),
                 memory_fits=fits(peak, total_memory_bytes=total_memory_bytes, headroom_frac=headroom_frac),
                 fit_chance=fit_chance(peak, total_memory_bytes=total_memory_bytes, headroom_frac=headroom_frac),
@@ -101,6 +112,7 @@ def rank(
             raw_ratio=each.raw_ratio,
             change=changes[each.index],
             from_baseline=each.from_baseline,
+            sides=each.sides,
             residuals=residuals,
             noise=noise,
         )
@@ -110,6 +122,7 @@ def rank(
                 ratio=_scaled(ratio, each.weight),
                 memory_fits=each.memory_fits,
                 fit_chance=each.fit_chance,
+                weight=each.weight,
             )
         )
     return sorted(ranked, key=lambda r: (r.ratio.mid, r.index))

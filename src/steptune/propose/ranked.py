@@ -25,7 +25,7 @@ class RankedChange:
     cost_steps: float = 1.0
     """What a trial of it takes, in steps of the baseline: start-up, warm-up and both arms' blocks."""
     fit_chance: float = 1.0
-    """Chance that it fits in memory."""
+    """Chance that it fits in memory, and fails of nothing else that is known to fail."""
 
     @property
     def log_sd(self) -> float:

@@ -255,6 +255,10 @@ class FakeSession:
         """Count from the first step again; every step does the same work."""
         self.counted.clear()
 
+    def skip_to(self, step: int) -> None:
+        """Count this configuration's steps from ``step`` on."""
+        self.counted[_name_of(self.spec.settings)] = step
+
     def take_settings(self, settings: Settings) -> None:
         """Turn hot knobs, or fail as a launch would."""
         self.framework.refuse(settings)
@@ -294,7 +298,7 @@ class FakeSession:
         broken = any(k.fails_with.get(settings[k.name]) == "nan" for k in knobs)
         k3 = max([HEALTHY_K3, *(k.mismatch_k3.get(settings[k.name], 0.0) for k in knobs)])
         self.step += 1
-        name = str(sorted(settings.items(), key=str))
+        name = _name_of(settings)
         self.counted[name] = self.counted.get(name, 0) + 1
         is_off = is_one_step_off(settings)
         moved_s = 0.0 if is_off else rollout_s * self.framework.misbooked_frac
@@ -306,6 +310,10 @@ class FakeSession:
             **({"grad_norm": math.nan, "loss": math.nan} if broken else {}),
         }
         return plain.model_copy(update=update)
+
+
+def _name_of(settings: Settings) -> str:
+    return str(sorted(settings.items(), key=str))
 
 
 def _observation(step: int, rollout_s: float, train_s: float, is_off: bool) -> Observation:

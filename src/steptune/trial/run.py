@@ -20,6 +20,9 @@ from steptune.stats.ratio import ratio_interval
 from steptune.trial.blocks import BlockPlan, KeepGoing, Pair, RunsSteps, mean_step_s, take_turns, warm_up
 from steptune.trial.settle import settle
 
+WATCHED = "watched"
+"""Label of the candidate's steps after its lead was clear: guards see them, no ratio counts them."""
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,7 +32,9 @@ class Evidence:
     pairs: tuple[Pair, ...] = ()
     """Of earlier launches of the same trial."""
     warm_up: tuple[Observation, ...] = ()
-    """The live incumbent's warm-up steps."""
+    """The live incumbent's warm-up steps; none of a run that is warm and does not run ahead of its trainer."""
+    skip_to: Callable[[int], None] | None = None
+    """Takes such an incumbent to a step of the reference lengths; None where it has to run there."""
     ages: Ages
 
 
@@ -52,20 +57,25 @@ def run_trial(
     evidence: Evidence = NO_EVIDENCE,
     devices_ratio: float = 1.0,
     is_clear: Callable[[Sequence[Pair]], bool] = lambda pairs: False,
+    num_watched: int = 0,
 ) -> Trial:
     """Run ``change`` against the live or recorded incumbent and return the trial in a terminal state.
 
     ``plan.max_pairs`` are run beside those of ``evidence``; ``keep_going`` stops a trial that is lost, ``is_clear``
-    ends one that is won. ``devices_ratio``: see `core.trial.Trial`.
+    ends one that is won: its candidate then goes on alone until guards have seen ``num_watched`` of its steps.
+    ``devices_ratio``: see `core.trial.Trial`.
     """
     started_s, load_avg = time.monotonic(), os.getloadavg()[0]
-    pairs = list(evidence.pairs)
+    pairs, watched = list(evidence.pairs), list[Observation]()
     state, cause = TrialState.FINISHED, ""
     session: Session | None = None
     try:
         session = framework.launch(job, spec, out_dir)
         seen = [*evidence.warm_up, *warm_up([session])]
-        plan = settle([incumbent, session], seen, plan, evidence.ages)
+        if evidence.skip_to is None:
+            plan = settle([incumbent, session], seen, plan, evidence.ages)
+        else:
+            plan = settle([session], seen, plan, evidence.ages, evidence.skip_to)
         for pair in take_turns(incumbent, session, plan):
             pairs.append(pair)
             verdict = keep_going(pairs)
@@ -73,6 +83,7 @@ def run_trial(
                 state, cause = TrialState.STOPPED, verdict
                 break
             if is_clear(pairs):
+                watched += watch(session, pairs, plan, num_watched)
                 break
     except MemoryError as error:
         state, cause = TrialState.OUT_OF_MEMORY, str(error)
@@ -95,7 +106,17 @@ def run_trial(
         num_cores=job.devices.num_cores,
         load_avg=load_avg,
         devices_ratio=devices_ratio,
+        watched=watched,
     )
+
+
+def watch(session: Session, pairs: Sequence[Pair], plan: BlockPlan, num_steps: int) -> list[Observation]:
+    """Run the candidate on, without its incumbent, until ``num_steps`` of its steps were seen; return the new ones.
+
+    A speed that is settled needs no second arm any more, while a gap that grows shows only over steps.
+    """
+    owed = num_steps - sum(len(pair.candidate) for pair in pairs)
+    return session.run_steps(plan.dropped_steps + owed)[plan.dropped_steps :] if owed > 0 else []
 
 
 def finished_trial(
@@ -110,19 +131,22 @@ def finished_trial(
     num_cores: int,
     load_avg: float | None,
     devices_ratio: float = 1.0,
+    watched: Sequence[Observation] = (),
 ) -> Trial:
-    """Return the record of a trial from its pairs (none when it never ran)."""
+    """Return the record of a trial from its pairs (none when it never ran) and what was watched after them."""
     incumbent = [step for pair in pairs for step in pair.incumbent]
     candidate = [step for pair in pairs for step in pair.candidate]
-    arms = (
+    arms = [
         Arm(label="incumbent", signature=incumbent_signature, observations=tuple(incumbent)),
         Arm(label="candidate", signature=change.signature, observations=tuple(candidate)),
-    )
+    ]
+    if watched:
+        arms.append(Arm(label=WATCHED, signature=change.signature, observations=tuple(watched)))
     return Trial(
         number=number,
         change=change,
         state=state,
-        arms=arms if pairs else (),
+        arms=tuple(arms) if pairs else (),
         ratio=paired_ratio(pairs, devices_ratio) if pairs else None,
         devices_ratio=devices_ratio,
         incumbent_signature=incumbent_signature,
@@ -139,6 +163,7 @@ def pairs_of(trial: Trial, kept_steps: int) -> tuple[Pair, ...]:
     blocks = [
         [arm.observations[i : i + kept_steps] for i in range(0, len(arm.observations), kept_steps)]
         for arm in trial.arms
+        if arm.label != WATCHED
     ]
     return tuple(Pair(incumbent=a, candidate=b) for a, b in zip(*blocks, strict=True)) if blocks else ()
 

@@ -4,8 +4,8 @@ A trial carries several moves, so a failure accuses a *group*: the moves whose e
 or all of them where the label explains nothing (a wrong label is found out here) or the launch died. Each cause is
 a group test of its own::
 
-    accused {A B C D} -> at most half of it may be tried together -> {A B} passes: A, B are cleared of this cause
-                                                                  -> {C} fails:   one left, so C is banned
+    accused {A B C D} -> what passes with a chance of half may be tried -> {A B} passes: A, B are cleared of this cause
+                         (`suspicion`)                                  -> {C} fails:   one left, so C is banned
 
 The surprise: an INCONCLUSIVE guard that the change owes accuses as a FAIL does, for what cannot be guarded cannot be
 used. A reward test costs more than a whole search, so there every move of the blamed classes is banned at once.
@@ -22,9 +22,7 @@ from steptune.core.verdict import Judgement, Verdict
 from steptune.decide.owed import OWED_AT_DECISION
 from steptune.propose.choose import guilty_moves
 from steptune.store.replay import SessionState
-
-Moves = frozenset[tuple[str, KnobValue]]
-"""Knob and new value of moves."""
+from steptune.tune.suspicion import Moves
 
 BLAMED: Mapping[str, frozenset[Effect]] = {
     "mismatch": frozenset({Effect.PRECISION}),
@@ -44,12 +42,12 @@ DIED = "died"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Blame:
-    """``Blame(banned={("rollout_dtype", "int4")}, suspects=({("layout", "packed"), ("recompute", False)},))``."""
+    """``Blame(banned={("rollout_dtype", "int4")}, suspects=(({("layout", "packed"), ("recompute", False)},),))``."""
 
     banned: Moves
     """Found guilty: never tried again."""
-    suspects: tuple[Moves, ...]
-    """Groups with a cause not found yet: at most half of each may be tried together."""
+    suspects: tuple[tuple[Moves, ...], ...]
+    """Groups with a cause not found yet, the groups of each cause together."""
 
 
 def blame(state: SessionState, effects: Mapping[str, Effect]) -> Blame:
@@ -58,11 +56,14 @@ def blame(state: SessionState, effects: Mapping[str, Effect]) -> Blame:
     for event in state.ended:
         for cause in _passed(event):
             cleared.setdefault(cause, set()).update(moves_of(event.trial.change))
-    groups = [
-        group - cleared.get(cause, set()) for event in state.ended for cause, group in accusations(event, effects)
-    ]
-    banned = frozenset(move for group in groups if len(group) == 1 for move in group) | _reward_guilty(state, effects)
-    return Blame(banned=banned, suspects=tuple(group for group in groups if group and not group & banned))
+    groups: dict[str, list[Moves]] = {}
+    for event in state.ended:
+        for cause, group in accusations(event, effects):
+            groups.setdefault(cause, []).append(group - cleared.get(cause, set()))
+    sole = (move for each in groups.values() for group in each if len(group) == 1 for move in group)
+    banned = frozenset(sole) | _reward_guilty(state, effects)
+    by_cause = (tuple(group for group in each if group and not group & banned) for each in groups.values())
+    return Blame(banned=banned, suspects=tuple(each for each in by_cause if each))
 
 
 def accusations(event: TrialEnded, effects: Mapping[str, Effect]) -> Iterator[tuple[str, Moves]]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import final
 
 from steptune.core.decision import Decision
+from steptune.core.estimate import Estimate
 from steptune.core.event import Confirmed, Forecasted, RewardTested, TrialEnded
 from steptune.core.job import Objective
 from steptune.core.knob import Effect
@@ -48,6 +49,7 @@ def conclude(state: SessionState, found: SearchState, spent: Spent) -> Decision:
         baseline=settings_of(started.baseline_levers),
         effect=change.effect,
         confirmed_speedup=confirmed.speedup if is_confirmed else None,
+        step_speedup=_step_speedup(started.job.objective, confirmed),
         over_best_practice=confirmed.speedup_over_best_practice if is_confirmed else None,
         verdicts=verdicts_on(winner, tested) if winner else (),
         noise=_noise(baseline),
@@ -80,6 +82,13 @@ def _of_this(confirmed: Confirmed | None, signature: str) -> Confirmed | None:
 def _noise(baseline: Profile) -> NoiseFloor:
     assert baseline.noise is not None, "a measured profile has a noise floor"
     return baseline.noise
+
+
+def _step_speedup(objective: Objective, confirmed: Confirmed | None) -> Estimate | None:
+    """Return the gain in step time where the objective counts devices; None where it is the step time itself."""
+    if confirmed is None or objective is Objective.STEP_TIME:
+        return None
+    return next((row.speedup for row in confirmed.objectives if row.objective is Objective.STEP_TIME), None)
 
 
 def _weight(objective: Objective, winner: Forecasted | None) -> float:

@@ -22,6 +22,7 @@ from steptune.tune.baseline import NOTHING
 from steptune.tune.context import Context, settings_of
 from steptune.tune.gather import plan_for
 from steptune.tune.launches import Blocks, confirm_launches, launch_ratio, steps_of
+from steptune.tune.objectives import gains
 from steptune.tune.search import write_forecast
 from steptune.tune.space import Space
 from steptune.tune.try_change import ages_of
@@ -156,6 +157,7 @@ def confirm(context: Context, space: Space, change: Change) -> None:
         speedup_over_best_practice=launch_ratio(launches, 1, 2, weights),
         raw_speedup=_ratio(raw[0], raw[1], 1 / weights[2]),
         holds_for=range_of(context, space, change),
+        objectives=gains(context, launches, context.baseline_settings, winner),
         cost_wall_s=wall_s,
         cost_device_s=wall_s * context.job.devices.num_cores,
     )

@@ -12,8 +12,9 @@ from steptune.core.profile import NoiseFloor
 from steptune.core.trial import Trial
 from steptune.core.verdict import Verdict
 from steptune.stats.looks import TRIAL_LOOKS
-from steptune.stats.noise import step_pair_sd
+from steptune.stats.noise import step_pair_sd, worth_frac
 from steptune.trial.blocks import BlockPlan, Pair
+from steptune.trial.clear_lead import clear_gain_frac
 from steptune.trial.run import pairs_of
 
 TRIAL_PLAN = BlockPlan(max_pairs=TRIAL_LOOKS.first, kept_steps=3)
@@ -40,6 +41,20 @@ def plan_for(plan: BlockPlan, noise: NoiseFloor) -> BlockPlan:
     return replace(plan, kept_steps=max(plan.kept_steps, steps))
 
 
+def trial_plan(noise: NoiseFloor, gain: float | None) -> BlockPlan:
+    """Return the blocks of a trial that is forecast to gain that part of the incumbent's step; None is unknown.
+
+    Long blocks are for gains near the noise. One that two pairs of short blocks would show gets short ones.
+    """
+    return TRIAL_PLAN if gain is not None and gain > clear_gain(noise) else plan_for(TRIAL_PLAN, noise)
+
+
+def clear_gain(noise: NoiseFloor) -> float:
+    """Return the gain over the incumbent that two pairs of short blocks settle; 1, which none is, of a broken floor."""
+    band = worth_frac(noise)
+    return 1.0 if band is None else clear_gain_frac(noise, band, TRIAL_PLAN.kept_steps)
+
+
 Judged = tuple[tuple[Verdict, ...], Outcome, tuple[str, ...]]
 """Guards' verdicts, outcome and reasons."""
 
@@ -49,6 +64,7 @@ def gather(
     judge: Callable[[Trial], Judged],
     say: Callable[[str], None],
     plan: BlockPlan,
+    line: float = 1.0,
 ) -> tuple[Trial, Judged]:
     """Run one launch, and a second one that adds to its pairs where the first leaves a likely gain open.
 
@@ -57,10 +73,11 @@ def gather(
         judge: guards and judges a trial.
         say: is told that it goes on.
         plan: of one launch.
+        line: ratio from which on a gain is not worth having, nor worth more pairs.
     """
     trial = run(())
     judged = judge(trial)
-    if judged[1] is not Outcome.EXTEND or trial.ratio is None or trial.ratio.value >= 1:
+    if judged[1] is not Outcome.EXTEND or trial.ratio is None or trial.ratio.value >= line:
         return trial, judged
     say(f"trial {trial.number}: not settled by {plan.max_pairs} pairs, as many again")
     again = run(pairs_of(trial, plan.kept_steps))

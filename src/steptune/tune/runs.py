@@ -2,7 +2,7 @@
 
 ::
 
-    launch(spec) --> a waiting run of the same spec?         brought back to its first step     (the framework rewinds)
+    launch(spec) --> a waiting run of the same spec?         brought back, and warm already     (the framework rewinds)
                  --> one that differs by hot knobs only?     shared: both arms in one launch    (it takes settings)
                  --> else                                    a new run, whose start-up is measured
 
@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import final
 
+from steptune.core.ages import Ages
 from steptune.core.errors import BudgetSpentError
 from steptune.core.framework import Framework, LaunchSpec, Rewinds, Session, TakesSettings
 from steptune.core.job import JobSpec
@@ -39,7 +40,8 @@ class LiveRun:
     """As it runs now."""
     launch_s: float
     """Seconds that the launch itself took; loading may go on behind it."""
-    has_started: bool = False
+    last: Observation | None = None
+    """Latest step; None before the first."""
     longest_s: float = 0.0
     """Longest step so far."""
     is_broken: bool = False
@@ -88,14 +90,15 @@ class Runs:
             BudgetSpentError: nothing is left.
         """
         self.check_budget(0, 0.0)
-        run = self._waiting(spec) or self._shared(spec)
+        waiting = self._waiting(spec)
+        run = waiting or self._shared(spec)
         if run is None:
             before_s = self.clock()
             session = self.framework.launch(job, spec, out_dir)
             run = LiveRun(session=session, spec=spec, settings=spec.settings, launch_s=self.clock() - before_s)
             self._live.append(run)
         run.num_holders += 1
-        return Lease(runs=self, run=run, spec=spec)
+        return Lease(runs=self, run=run, spec=spec, has_waited=waiting is not None)
 
     def check_budget(self, num_steps: int, step_s: float) -> None:
         """Refuse steps that would end more than one step after the budget.
@@ -165,6 +168,26 @@ class Lease:
     runs: Runs
     run: LiveRun
     spec: LaunchSpec
+    has_waited: bool = False
+    """Whether it ran these settings before."""
+
+    def warm_up(self, num_steps: int, ages: Ages) -> list[Observation]:
+        """Run the steps that no block counts and return them; a run that waited is warm and skips them.
+
+        One that samples ahead of its trainer is never skipped over its start: its queue begins anew.
+        """
+        last = self.run.last
+        if not self.has_waited or last is None or ages.runs_ahead([last]):
+            return self.run_steps(num_steps)
+        self.skip_to(num_steps)
+        return []
+
+    def skip_to(self, step: int) -> None:
+        """Go to the reference lengths of ``step`` without running there, as a run that has waited can."""
+        assert isinstance(self.run.session, Rewinds), "only such a run waits"
+        with _breaking(self.run):
+            self._turn()
+            self.run.session.skip_to(step)
 
     def run_steps(self, num_steps: int, *, rehearse_s: float = 0.0) -> list[Observation]:
         """Run steps under the lease's own settings; see `core.framework.Session`."""
@@ -198,10 +221,10 @@ class Lease:
     def _note(self, made: Sequence[Observation], passed_s: float) -> None:
         """Learn the start-up: what launch and first order took beyond the steps themselves."""
         self.run.longest_s = max(self.run.longest_s, *(step.step_time_s for step in made))
-        if not self.run.has_started:
-            self.run.has_started = True
+        if self.run.last is None:
             steps_s = sum(step.step_time_s for step in made)
             self.runs.start_ups_s.append(self.run.launch_s + max(0.0, passed_s - steps_s))
+        self.run.last = made[-1]
 
 
 @contextmanager

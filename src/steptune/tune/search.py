@@ -3,6 +3,8 @@
 It ends when the budget's share for trials is spent, or when nothing left is worth what finding out would cost.
 """
 
+from dataclasses import replace
+
 from steptune.core.change import Change
 from steptune.core.event import Forecasted, LearntFrom
 from steptune.core.forecast import Forecast
@@ -80,7 +82,9 @@ def hopeful_changes(
     cost = trial_cost(context, found)
     rows = [row for row in ranked_space(context, space, found.history) if row.ratio.low < wanted]
     kept = [row for row in rows if _may_try(space, row.index, found, owing)]
-    return [as_change(space, row, cost) for row in kept], [row.index for row in kept]
+    changes = [as_change(space, row, context.job.objective, cost) for row in kept]
+    weighed = [replace(each, fit_chance=each.fit_chance * found.pass_chance(each.change)) for each in changes]
+    return weighed, [row.index for row in kept]
 
 
 def next_unpriced(context: Context, space: Space, found: SearchState, *, owing: bool) -> int | None:

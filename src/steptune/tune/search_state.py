@@ -12,10 +12,14 @@ from steptune.core.decision import Outcome
 from steptune.core.event import LearntFrom, TrialEnded
 from steptune.core.knob import EFFECT_ORDER, Effect
 from steptune.forecast.curve import ForecastError
-from steptune.forecast.forecast import raw_ratio
+from steptune.forecast.forecast import learnt_from
 from steptune.stats.noise import noise_band_frac
 from steptune.store.replay import SessionState
-from steptune.tune.blame import Moves, accusations, blame, moves_of
+from steptune.tune.blame import accusations, blame, moves_of
+from steptune.tune.suspicion import Moves, Suspicion
+
+ROUNDING = 1e-9
+"""What a chance of one half may lack."""
 
 
 @final
@@ -27,8 +31,8 @@ class SearchState:
     """Signatures with a result."""
     banned: Moves
     """Moves found guilty of something."""
-    suspects: tuple[Moves, ...]
-    """Groups of moves of failed trials; a cause not found yet is in each."""
+    suspicion: Suspicion
+    """What may be guilty of failures whose cause is not found yet."""
     incumbent: TrialEnded | None
     """Best adopted trial without a banned move (see `_best`); None is the baseline."""
     history: tuple[LearntFrom, ...]
@@ -39,11 +43,15 @@ class SearchState:
         return _ratio_value(self.incumbent) if self.incumbent else 1.0
 
     def is_open(self, change: Change) -> bool:
-        """Whether ``change`` may be tried: not done, not banned, and at most half of every suspect group."""
+        """Whether ``change`` may be tried: not done, not banned, and likelier than not to pass where others failed."""
         moves = moves_of(change)
         if change.signature in self.tried or moves & self.banned:
             return False
-        return all(len(moves & group) <= len(group) // 2 for group in self.suspects)
+        return self.pass_chance(change) >= 0.5 - ROUNDING
+
+    def pass_chance(self, change: Change) -> float:
+        """Return the chance that ``change`` does not fail of what others failed of."""
+        return self.suspicion.pass_chance(moves_of(change))
 
 
 def search_state(state: SessionState, effects: Mapping[str, Effect]) -> SearchState:
@@ -59,7 +67,7 @@ def search_state(state: SessionState, effects: Mapping[str, Effect]) -> SearchSt
     return SearchState(
         tried=frozenset(event.trial.change.signature for event in state.ended),
         banned=blamed.banned,
-        suspects=blamed.suspects,
+        suspicion=Suspicion.of(blamed.suspects),
         incumbent=_best(adopted, band_frac(state)),
         history=tuple(learnt for event in state.ended if (learnt := _learnt(state, event)) is not None),
     )
@@ -95,13 +103,16 @@ def _learnt(state: SessionState, event: TrialEnded) -> LearntFrom | None:
     if event.ratio_to_baseline is None or forecast is None or state.baseline is None:
         return None
     assert state.started is not None, "a session is recorded before its trials"
+    arms = (arm for arm in event.trial.arms if arm.label == "candidate")
     try:
-        raw = raw_ratio(
+        return learnt_from(
             profile=state.baseline,
             planned_baseline=forecast.planned_baseline,
             planned=forecast.planned,
             objective=state.started.job.objective,
+            change=event.trial.change,
+            measured_ratio=event.ratio_to_baseline.value,
+            steps=next((arm.observations for arm in arms), ()),
         )
     except ForecastError:  # an ablation: there was no forecast that it could teach
         return None
-    return LearntFrom(change=event.trial.change, raw_forecast_ratio=raw, measured_ratio=event.ratio_to_baseline.value)

@@ -11,7 +11,8 @@ from typing import final
 
 from steptune.core.change import Change
 from steptune.core.event import LearntFrom, Proposed
-from steptune.core.work import PlannedWork
+from steptune.core.job import Objective
+from steptune.core.work import PlannedWork, objective_weight
 from steptune.forecast.curve import ForecastError
 from steptune.forecast.rank import Priced, Ranked, price, rank
 from steptune.propose.candidates import Proposal, candidates
@@ -21,6 +22,7 @@ from steptune.propose.price import Relaxation, price_of_limits, relaxations
 from steptune.propose.ranked import RankedChange
 from steptune.propose.space import axes
 from steptune.tune.context import Context
+from steptune.tune.objectives import Candidate, best_by_objective, no_slower_chance
 from steptune.tune.search_state import SearchState
 
 MAX_CLIMBS = 30
@@ -77,7 +79,8 @@ def propose(context: Context, relaxation: Relaxation | None = None) -> Proposal:
 def record_proposal(context: Context, space: Space) -> None:
     """Record how much was considered, what was refused and what each limit costs."""
     proposal = space.proposal
-    ranked = [as_change(space, each) for each in ranked_space(context, space, ())]
+    rows = ranked_space(context, space, ())
+    ranked = [as_change(space, each, context.job.objective) for each in rows]
     prices = price_of_limits(ranked, [(r, _blocked(context, space, r)) for r in relaxations(context.job.limits)])
     context.record(
         Proposed(
@@ -85,11 +88,17 @@ def record_proposal(context: Context, space: Space) -> None:
             num_refused=proposal.num_refused,
             refusals=tuple(f"{refusal.reason} ({refusal.count})" for refusal in proposal.refusals),
             prices=prices,
+            best=best_by_objective([_candidate(space, row) for row in rows]),
         )
     )
     context.progress.say(f"propose: {len(proposal.changes)} changes may be tried, {proposal.num_refused} refused")
     for each in prices:
         context.progress.say(f"propose: {each.limit} {each.now} to {each.relaxed} would be worth {each.gain}")
+
+
+def _candidate(space: Space, row: Ranked) -> Candidate:
+    devices = objective_weight(Objective.DEVICE_SECONDS_PER_STEP, space.planned[row.index], space.planned_baseline)
+    return space.proposal.changes[row.index], row.step, devices
 
 
 def ranked_space(context: Context, space: Space, history: tuple[LearntFrom, ...]) -> list[Ranked]:
@@ -166,11 +175,14 @@ def _blocked(context: Context, space: Space, relaxation: Relaxation) -> list[Ran
     relaxed = propose(context, relaxation)
     new = tuple(change for change in relaxed.changes if change.signature not in known)
     blocked = _space(context, relaxed.model_copy(update={"changes": new}))
-    return [as_change(blocked, each) for each in ranked_space(context, blocked, ())]
+    return [as_change(blocked, each, context.job.objective) for each in ranked_space(context, blocked, ())]
 
 
 def as_change(
-    space: Space, each: Ranked, cost_steps: Callable[[Change, float], float] = lambda *_: 1.0
+    space: Space,
+    each: Ranked,
+    objective: Objective,
+    cost_steps: Callable[[Change, float], float] = lambda *_: 1.0,
 ) -> RankedChange:
     """Return a forecast as the chooser takes it; ``cost_steps`` prices the trial of a change forecast at a ratio."""
     change, ratio = space.proposal.changes[each.index], each.ratio
@@ -180,5 +192,5 @@ def as_change(
         mid=ratio.mid,
         high=ratio.high,
         cost_steps=cost_steps(change, ratio.mid),
-        fit_chance=each.fit_chance,
+        fit_chance=each.fit_chance * no_slower_chance(objective, each.step),
     )

@@ -9,8 +9,10 @@ from steptune.core.job import LimitsSpec
 from steptune.core.profile import NoiseFloor
 from steptune.core.trial import Observation
 from steptune.decide.stop import cannot_win
+from steptune.stats.noise import worth_frac
 from steptune.stats.sequential import sequential_ratio_interval
 from steptune.trial.blocks import Pair
+from steptune.trial.clear_lead import is_clear_loss
 from steptune.trial.run import pair_times
 
 MIN_PAIRS_TO_STOP = 2
@@ -48,6 +50,8 @@ class StopRule:
             return None
         candidate, incumbent = pair_times(pairs, self.devices_ratio)
         so_far = sequential_ratio_interval(candidate, incumbent, max_looks=self.max_looks)
-        if not cannot_win(so_far, self.noise):
+        worth = worth_frac(self.noise)
+        is_lost = worth is not None and is_clear_loss(pairs, self.noise, worth, self.devices_ratio)
+        if not is_lost and not cannot_win(so_far, self.noise):
             return None
         return f"cannot win any more: ratio {so_far.value:.3f} ({so_far.low:.3f} to {so_far.high:.3f})"

@@ -4,6 +4,8 @@
 
     [start-up][warm-up] [block][block] [block][block] ...      incumbent and candidate in turn, each block after a
      none if the arm's run waits, or hot knobs suffice         rehearsal of its first step, which is paid for too
+
+A gain forecast to be clear is taken to end its trial after two pairs, anything else to need all of them.
 """
 
 from dataclasses import dataclass
@@ -11,10 +13,12 @@ from typing import final
 
 from steptune.core.change import Change
 from steptune.trial.blocks import WARMUP_STEPS, BlockPlan
-from steptune.tune.blame import Moves, moves_of
+from steptune.trial.clear_lead import MIN_PAIRS
+from steptune.tune.blame import moves_of
 from steptune.tune.context import Context
-from steptune.tune.gather import TRIAL_PLAN, plan_for
+from steptune.tune.gather import TRIAL_PLAN, clear_gain, plan_for
 from steptune.tune.search_state import SearchState
+from steptune.tune.suspicion import Moves
 from steptune.tune.try_change import trial_spec
 
 
@@ -31,16 +35,25 @@ class TrialCost:
     hot: frozenset[str]
     """Knobs that need no start-up now."""
     plan: BlockPlan = TRIAL_PLAN
+    """Of a trial whose gain would not be clear; one that is clear has short blocks."""
+    clear_gain_frac: float = 1.0
+    """Gain over the incumbent that two pairs settle."""
 
     def __call__(self, change: Change, forecast_ratio: float) -> float:
         """Return the steps that trying ``change``, forecast at that ratio, takes.
 
-        Example: 20 steps of start-up, a waiting incumbent at 1.0, a forecast of 0.4, four pairs of three steps:
-        20 + (2 + 4 x 4) x 1.4 = 45.2.
+        Example: 20 steps of start-up, a waiting incumbent at 1.0, a forecast of 0.4, two pairs of three steps:
+        20 + 2 x 0.4 + 2 x 4 x 1.4 = 32.
         """
         num_start_ups = self.incumbent_start_ups + self._starts(change)
-        num_steps = WARMUP_STEPS + self.plan.max_pairs * (self.plan.kept_steps + 1)
-        return num_start_ups * self.start_up_steps + num_steps * (self.incumbent_ratio + forecast_ratio)
+        is_clear = 1 - forecast_ratio / self.incumbent_ratio > self.clear_gain_frac
+        num_pairs, kept = (
+            (MIN_PAIRS, TRIAL_PLAN.kept_steps) if is_clear else (self.plan.max_pairs, self.plan.kept_steps)
+        )
+        num_steps = num_pairs * (kept + 1)
+        warm_up = WARMUP_STEPS * (self.incumbent_start_ups * self.incumbent_ratio + forecast_ratio)
+        both_arms = num_steps * (self.incumbent_ratio + forecast_ratio)
+        return num_start_ups * self.start_up_steps + warm_up + both_arms
 
     def of_few_steps(self, change: Change, forecast_ratio: float, num_steps: int) -> float:
         """Return the steps that ``num_steps`` whole steps of the candidate alone take.
@@ -59,11 +72,13 @@ def trial_cost(context: Context, found: SearchState) -> TrialCost:
     """Return the prices as things stand: measured start-ups, runs that wait, the incumbent's own step."""
     baseline = context.baseline_settings
     settings = found.incumbent.trial.change.applied_to(baseline) if found.incumbent else baseline
+    noise = context.baseline.noise
     return TrialCost(
         start_up_steps=context.runs.start_up_steps(context.baseline.step_time.value),
         incumbent_start_ups=int(not context.runs.serves(trial_spec(context, settings))),
         incumbent_moves=moves_of(found.incumbent.trial.change) if found.incumbent else frozenset(),
         incumbent_ratio=found.incumbent_ratio,
         hot=context.runs.hot if context.runs.can_turn else frozenset(),
-        plan=TRIAL_PLAN if context.baseline.noise is None else plan_for(TRIAL_PLAN, context.baseline.noise),
+        plan=TRIAL_PLAN if noise is None else plan_for(TRIAL_PLAN, noise),
+        clear_gain_frac=1.0 if noise is None else clear_gain(noise),
     )

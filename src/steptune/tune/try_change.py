@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import replace
 
 from steptune.core.ages import Ages
 from steptune.core.change import Change
@@ -12,7 +13,7 @@ from steptune.core.estimate import Estimate, Source
 from steptune.core.event import Screened, TrialEnded, TrialStarted
 from steptune.core.forecast import Forecast
 from steptune.core.framework import LaunchSpec
-from steptune.core.job import JobSpec
+from steptune.core.job import JobSpec, Objective
 from steptune.core.knob import Effect, Settings
 from steptune.core.profile import NoiseFloor
 from steptune.core.trial import Observation, Trial, TrialState
@@ -30,14 +31,15 @@ from steptune.guard.weights_arrived import check_weights_arrived
 from steptune.profile.aggregate import work_signature
 from steptune.stats.looks import TRIAL_LOOKS
 from steptune.stats.noise import worth_frac
-from steptune.trial.blocks import BlockPlan, Pair, warm_up
+from steptune.trial.blocks import WARMUP_STEPS, BlockPlan, Pair, RunsSteps
 from steptune.trial.clear_lead import ClearLead
 from steptune.trial.recorded import Recorded, recorded
-from steptune.trial.run import Evidence, finished_trial, run_trial
+from steptune.trial.run import WATCHED, Evidence, finished_trial, run_trial
 from steptune.tune.baseline import NOTHING
 from steptune.tune.context import Context
-from steptune.tune.gather import TRIAL_PLAN, Judged, gather, plan_for
+from steptune.tune.gather import Judged, gather, trial_plan
 from steptune.tune.measured_side import steps_of
+from steptune.tune.objectives import step_ratio
 from steptune.tune.parity import update_parity
 from steptune.tune.screen import Prices, may_be_short, screen
 from steptune.tune.screened import screened_out, with_cost
@@ -79,7 +81,7 @@ def try_change(
         verdicts, outcome, reasons = judge(context, trial)
         ratio = scaled(screened.ratio, found)
     else:
-        trial, (verdicts, outcome, reasons), measured = _run(context, number, change, incumbent, screened)
+        trial, (verdicts, outcome, reasons), measured = _run(context, number, change, found, forecast, screened)
         ratio = scaled(measured, found)
     trial = with_cost(trial, time.monotonic() - started_s, context.job.devices.num_cores)
     context.record(
@@ -91,25 +93,50 @@ def try_change(
 
 
 def _run(
-    context: Context, number: int, change: Change, incumbent: Change, screened: Screened | None
+    context: Context, number: int, change: Change, found: SearchState, forecast: Forecast, screened: Screened | None
 ) -> tuple[Trial, Judged, Estimate | None]:
     """Return the trial, its judgement and the best ratio to the incumbent that there is."""
+    incumbent = found.incumbent.trial.change if found.incumbent else NOTHING
+    short = _few_steps(context, number, change, incumbent, screened)
+    if short is not None:
+        return short
     noise = context.baseline.noise or _no_noise()
-    known = recorded(steps_of(context.state, incumbent.signature), FEW_STEPS_PLAN)
-    if screened is not None and known is not None and may_be_short(change) and leads(screened.ratio, _worth(noise)):
-        trial = attempt(context, number, change, incumbent, FEW_STEPS_PLAN, known=known)
-        judged = judge(context, trial)
-        if judged[1] is not Outcome.EXTEND:
-            return trial, judged, None if trial.ratio is None else screened.ratio
-        context.progress.say(f"trial {number}: {'; '.join(judged[2])}; both arms in turn")
-    plan = plan_for(TRIAL_PLAN, noise)
+    plan = trial_plan(noise, None if forecast.refused else 1 - forecast.ratio.value / found.incumbent_ratio)
+
+    def run(earlier: tuple[Pair, ...]) -> Trial:
+        trial = attempt(context, number, change, incumbent, plan, earlier)
+        return trial.model_copy(update={"step_ratio": step_ratio(context, trial.ratio, found, change)})
+
     trial, judged = gather(
-        lambda earlier: attempt(context, number, change, incumbent, plan, earlier),
+        run,
         lambda trial: judge(context, trial),
         context.progress.say,
         plan,
+        line=1 - (worth_frac(noise) or 0.0),
     )
     return trial, judged, trial.ratio
+
+
+def _few_steps(
+    context: Context, number: int, change: Change, incumbent: Change, screened: Screened | None
+) -> tuple[Trial, Judged, Estimate | None] | None:
+    """Return a trial of few whole steps of the candidate alone, where a replay has shown a gain and they bear it out.
+
+    Where the objective counts devices it is not enough: no slower a step has to be shown by both arms.
+    """
+    noise = context.baseline.noise or _no_noise()
+    known = recorded(steps_of(context.state, incumbent.signature), FEW_STEPS_PLAN)
+    counts_devices = context.job.objective is Objective.DEVICE_SECONDS_PER_STEP
+    if screened is None or known is None or counts_devices:
+        return None
+    if not (may_be_short(change) and leads(screened.ratio, _worth(noise))):
+        return None
+    trial = attempt(context, number, change, incumbent, FEW_STEPS_PLAN, known=known)
+    judged = judge(context, trial)
+    if judged[1] is not Outcome.EXTEND:
+        return trial, judged, None if trial.ratio is None else screened.ratio
+    context.progress.say(f"trial {number}: {'; '.join(judged[2])}; both arms in turn")
+    return None
 
 
 def _worth(noise: NoiseFloor) -> float:
@@ -187,11 +214,13 @@ def run_against(
     folder = context.folder.new_trial_folder(number, change.signature)
     devices_ratio = context.weight(change.applied_to(baseline)) / context.weight(incumbent.applied_to(baseline))
     with ExitStack() as stack:
-        session, seen = known, tuple[Observation, ...]()
+        evidence = Evidence(pairs=earlier, ages=ages_of(context.job))
+        session: RunsSteps | None = known
         if session is None:
             spec = trial_spec(context, incumbent.applied_to(baseline))
             session = stack.enter_context(closing(context.runs.launch(context.job, spec, folder / "incumbent")))
-            seen = tuple(warm_up([session]))
+            seen = tuple(session.warm_up(WARMUP_STEPS, evidence.ages))
+            evidence = replace(evidence, warm_up=seen, skip_to=None if seen else session.skip_to)
         return run_trial(
             context.runs,
             context.job,
@@ -201,7 +230,7 @@ def run_against(
             incumbent=session,
             incumbent_signature=incumbent.signature,
             plan=plan,
-            evidence=Evidence(pairs=earlier, warm_up=seen, ages=ages_of(context.job)),
+            evidence=evidence,
             keep_going=StopRule(
                 limits=context.job.limits,
                 own_lag=context.job.algorithm.num_updates - 1,
@@ -211,15 +240,16 @@ def run_against(
             ),
             out_dir=folder / "candidate",
             devices_ratio=devices_ratio,
-            is_clear=clear_lead(context, change, devices_ratio),
+            is_clear=clear_lead(context, devices_ratio),
+            num_watched=0 if change.effect is Effect.NONE else plan.max_pairs * plan.kept_steps,
         )
 
 
-def clear_lead(context: Context, change: Change, devices_ratio: float) -> Callable[[Sequence[Pair]], bool]:
-    """Return what ends a trial that is won. Precision and staleness have to be watched for all steps of the plan."""
+def clear_lead(context: Context, devices_ratio: float) -> Callable[[Sequence[Pair]], bool]:
+    """Return what ends a trial that is won."""
     noise = context.baseline.noise
     band = worth_frac(noise) if noise else None
-    if noise is None or band is None or change.effect is not Effect.NONE:
+    if noise is None or band is None:
         return lambda pairs: False
     return ClearLead(noise=noise, band_frac=band, devices_ratio=devices_ratio)
 
@@ -229,12 +259,13 @@ def guard_trial(context: Context, trial: Trial) -> tuple[Verdict, ...]:
     arms = {arm.label: arm.observations for arm in trial.arms}
     if not arms:
         return ()
-    job, candidate = context.job, arms["candidate"]
+    job, compared = context.job, arms["candidate"]
+    candidate = (*compared, *arms.get(WATCHED, ()))
     baseline = _baseline_steps(context)
     work = work_signature(job)
     settings = trial.change.applied_to(context.baseline_settings)
     return (
-        check_same_work(candidate_work=work, baseline_work=work, candidate=candidate, baseline=arms["incumbent"]),
+        check_same_work(candidate_work=work, baseline_work=work, candidate=compared, baseline=arms["incumbent"]),
         check_mismatch(candidate, baseline, max_mismatch_k3=job.limits.max_mismatch_k3),
         check_off_policy(
             candidate,

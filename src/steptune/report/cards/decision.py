@@ -12,6 +12,7 @@ from steptune.report.cells import column, knob, muted, number, outcome, words
 from steptune.report.limits_kept import LimitKept, limits_kept
 from steptune.report.not_shown import not_shown, open_reward
 from steptune.report.numbers import derived, detail_text, estimate_text, main_text
+from steptune.report.objective_rows import objectives
 from steptune.report.session_view import SessionView
 from steptune.report.stage_costs import total_cost
 
@@ -66,6 +67,7 @@ def _blocks(view: SessionView, decision: Decision) -> tuple[Block, ...]:
     left_open = not_shown(view, decision.verdicts) if view.is_change_out else ()
     if left_open:
         blocks.append(Text(heading="Not shown", lines=left_open))
+    blocks += objectives(view)
     blocks.append(_configuration(view, decision))
     if limits:
         blocks.append(_limits(limits))
