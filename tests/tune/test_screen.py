@@ -146,8 +146,9 @@ def test_a_precision_change_is_watched_for_all_steps_of_the_plan(tmp_path: Path)
         effect=Effect.PRECISION,
     )
     ran = session(tmp_path, (lossy,), start_up_s=0.5)
-    assert ran.trials[0].trial.ratio is not None
-    assert (ran.trials[0].trial.ratio.n or 0) >= 4
+    steps = {arm.label: len(arm.observations) for arm in ran.trials[0].trial.arms}
+    # four pairs of three steps at least; its speed is clear after two, and the rest it runs alone
+    assert steps["candidate"] + steps["watched"] >= 12
 
 
 def test_a_replay_needs_no_start_up_where_the_probes_process_is_still_there(tmp_path: Path) -> None:
