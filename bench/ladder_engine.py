@@ -52,6 +52,7 @@ from steptune.tune.screen import replayable_side  # noqa: E402
 from steptune.tune.search import try_one  # noqa: E402
 from steptune.tune.search_state import SearchState  # noqa: E402
 from steptune.tune.session import record_start  # noqa: E402
+from steptune.tune.suspicion import Suspicion  # noqa: E402
 
 ROOMY = BudgetSpec(max_trials=1000, device_time_s=1e6, wall_time_s=1e6)
 ORDER_SEED = 6
@@ -59,7 +60,7 @@ PIECE_OVER = 3
 """Exit code where levers are left."""
 LEVER_STEPS = 110.0
 """Steps of the baseline that both arms of a lever may take: a piece begins none that would not fit."""
-UNTRIED = SearchState(tried=frozenset(), banned=frozenset(), suspects=(), incumbent=None, history=())
+UNTRIED = SearchState(tried=frozenset(), banned=frozenset(), suspicion=Suspicion.of([]), incumbent=None, history=())
 ARMS = ("full", "ladder")
 
 
