@@ -71,11 +71,7 @@ def run_trial(
     session: Session | None = None
     try:
         session = framework.launch(job, spec, out_dir)
-        seen = [*evidence.warm_up, *warm_up([session])]
-        if evidence.skip_to is None:
-            plan = settle([incumbent, session], seen, plan, evidence.ages)
-        else:
-            plan = settle([session], seen, plan, evidence.ages, evidence.skip_to)
+        plan = _begun(incumbent, session, plan, evidence)
         for pair in take_turns(incumbent, session, plan):
             pairs.append(pair)
             verdict = keep_going(pairs)
@@ -108,6 +104,14 @@ def run_trial(
         devices_ratio=devices_ratio,
         watched=watched,
     )
+
+
+def _begun(incumbent: RunsSteps, session: Session, plan: BlockPlan, evidence: Evidence) -> BlockPlan:
+    """Warm the candidate up and let both arms settle; a warm incumbent is taken along. Return the plan of the blocks."""
+    seen = [*evidence.warm_up, *warm_up([session])]
+    if evidence.skip_to is None:
+        return settle([incumbent, session], seen, plan, evidence.ages)
+    return settle([session], seen, plan, evidence.ages, evidence.skip_to)
 
 
 def watch(session: Session, pairs: Sequence[Pair], plan: BlockPlan, num_steps: int) -> list[Observation]:
