@@ -74,8 +74,7 @@ def run_trial(
         plan = _begun(incumbent, session, plan, evidence)
         for pair in take_turns(incumbent, session, plan):
             pairs.append(pair)
-            verdict = keep_going(pairs)
-            if verdict is not None:
+            if (verdict := keep_going(pairs)) is not None:
                 state, cause = TrialState.STOPPED, verdict
                 break
             if is_clear(pairs):
@@ -90,7 +89,6 @@ def run_trial(
     finally:
         if session is not None:
             session.close()
-    wall_s = time.monotonic() - started_s
     return finished_trial(
         pairs,
         number=number,
@@ -98,7 +96,7 @@ def run_trial(
         state=state,
         cause=cause,
         incumbent_signature=incumbent_signature,
-        wall_s=wall_s,
+        wall_s=time.monotonic() - started_s,
         num_cores=job.devices.num_cores,
         load_avg=load_avg,
         devices_ratio=devices_ratio,
@@ -107,7 +105,7 @@ def run_trial(
 
 
 def _begun(incumbent: RunsSteps, session: Session, plan: BlockPlan, evidence: Evidence) -> BlockPlan:
-    """Warm the candidate up and let both arms settle; a warm incumbent is taken along. Return the plan of the blocks."""
+    """Warm the candidate up, let both arms settle (a warm incumbent is taken along), return the plan of the blocks."""
     seen = [*evidence.warm_up, *warm_up([session])]
     if evidence.skip_to is None:
         return settle([incumbent, session], seen, plan, evidence.ages)
