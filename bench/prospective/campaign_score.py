@@ -7,9 +7,13 @@ be profiled are infinite errors and uncovered.
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from pydantic import Field
 
 from prospective.backend import PairTimes, Told
 from prospective.campaign_journal import Body, ForecastMade, SameDone, TrialBegan, TrialDone
+from prospective.floor import Floor, floors
 from prospective.job import Job
 from prospective.left_out import LeftOutLine, left_out_lines
 from steptune.core.estimate import Estimate, Source
@@ -78,6 +82,8 @@ class CampaignScore(Record):
     """Two constants an engine, fitted in retrospect with each job left out."""
     against: tuple[Against, ...]
     max_free_parameters: int
+    floors: Annotated[tuple[Floor, ...], Field(exclude=True)] = ()
+    """Noise of every engine: printed, not saved, as the journal tells it at any time."""
 
 
 def score_campaign(events: Sequence[Body], jobs: Sequence[Job]) -> CampaignScore:
@@ -109,6 +115,7 @@ def score_campaign(events: Sequence[Body], jobs: Sequence[Job]) -> CampaignScore
         disturbed=lines_of({name: one for name, one in judged.items() if has_disturbance[name]}, ENGINE_SORTS),
         against=_against(lines, aa_median, num_jobs=len(judged), num_trials=len(done), far_frac=far_frac),
         max_free_parameters=max((told.num_free_parameters for told in made), default=0),
+        floors=floors(events, jobs),
     )
 
 

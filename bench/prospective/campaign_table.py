@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from prospective.campaign_score import CampaignScore
+from prospective.floor import floor_lines
 from prospective.left_out import LeftOutLine
 from steptune.score.text import prospective_table
 
@@ -18,6 +19,7 @@ def campaign_text(score: CampaignScore) -> str:
             f"{score.far_frac:.0%} moved the step time by more than 15 %",
             f"A/A: median {_percent(score.aa_median_frac)}, 90th percentile {_percent(score.aa_p90_frac)}; "
             f"at most {score.max_free_parameters} free parameters a forecast",
+            *floor_lines(score.floors),
             "errors are |ln(forecast / measured)| as a percentage, jobs weighted equally",
             "",
             *_table(

@@ -59,13 +59,13 @@ def log_se(pair: PairTimes) -> float | None:
     return stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else None
 
 
-def floor_text(lines: Sequence[Floor]) -> str:
+def floor_lines(found: Sequence[Floor]) -> list[str]:
     """Return a line per engine, ready to print beside its score."""
-    return "\n".join(
+    return [
         f"noise of {line.engine}: A/A median {_percent(line.median_frac)}, 90th percentile {_percent(line.p90_frac)} "
         f"of {line.num_repeats} repeats; a trial's own standard error {_percent(line.trial_log_se)} (median)"
-        for line in lines
-    )
+        for line in found
+    ]
 
 
 def _percent(value: float | None) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from prospective.backend import PairTimes
 from prospective.campaign_journal import SameDone, TrialDone
-from prospective.floor import floor_text, floors, log_se
+from prospective.floor import floor_lines, floors, log_se
 from prospective.job import Job, LengthDraw
 
 JOBS = tuple(
@@ -32,7 +32,7 @@ def test_repeats_and_trials_are_told_apart_and_failed_ones_left_out() -> None:
     assert floor.num_repeats == 3
     assert floor.median_frac == pytest.approx(0.05)
     assert floor.trial_log_se == pytest.approx(0.1)  # half of the difference of two
-    assert "A/A median 5.0 %" in floor_text((floor,)).replace("%", " %")
+    assert "A/A median 5.0 %" in floor_lines((floor,))[0].replace("%", " %")
 
 
 def test_one_block_says_nothing_of_its_error() -> None:
