@@ -1,9 +1,11 @@
 """Forecasts written before their trials, over every engine: see `docs/design/scoreboard.md`.
 
-`python bench/prospective.py [--minutes 45] [--job PATTERN ...] [--folder FOLDER]` runs the committed list of jobs, or
-goes on with it, prints the table and, when every job is done, writes `bench/results/prospective.json`.
-`--quick` is a smoke run (two candidates a job, dirty trees allowed, nothing written); `--score` only reads a folder,
-finished or not, and with `--write` saves what it finds;
+`python bench/prospective.py [--campaign N] [--minutes 45] [--job PATTERN ...] [--folder FOLDER]` runs a committed list
+of jobs, or goes on with it, prints the table and, when every job is done, writes its file in `bench/results`.
+`--quick` is a smoke run (two candidates a job, dirty trees allowed, nothing written);
+`--score` only reads a folder, finished or not, and with `--write` saves what it finds;
+`--replay` reads a folder and forecasts everything again with today's code, in retrospect;
+`--phases` adds which phases were missed;
 `--freeze` writes the list that the seed draws; `--list` prints the committed one.
 """
 
@@ -20,12 +22,14 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "src")]
 
 from prospective.campaign import Campaign  # noqa: E402
-from prospective.campaign_journal import Began, CampaignLine  # noqa: E402
+from prospective.campaign_journal import Began, Body, CampaignLine  # noqa: E402
 from prospective.campaign_score import CampaignScore, order_problems, score_campaign  # noqa: E402
 from prospective.campaign_table import campaign_text  # noqa: E402
-from prospective.frozen import FILE, as_text, drawn, frozen, list_hash  # noqa: E402
+from prospective.frozen import LISTS, JobList, as_text, list_hash  # noqa: E402
 from prospective.halves import halves  # noqa: E402
 from prospective.job import Job  # noqa: E402
+from prospective.phase_table import phase_text  # noqa: E402
+from prospective.replay import replayed, side_by_side  # noqa: E402
 from steptune.core.errors import StepTuneError, StoreError, explain  # noqa: E402
 from steptune.core.records import Record  # noqa: E402
 from steptune.store.codehash import code_hash  # noqa: E402
@@ -33,13 +37,13 @@ from steptune.store.files import replace  # noqa: E402
 from steptune.store.journal import create_journal, open_lines, read_lines  # noqa: E402
 from steptune.store.lock import machine_lock  # noqa: E402
 
-RESULT = HERE / "results" / "prospective.json"
+RESULTS = HERE / "results"
 QUICK_CANDIDATES = 2
 """Candidates of a job in a smoke run."""
 
 
 class Result(Record):
-    """What `bench/results/prospective.json` holds."""
+    """What a campaign's file in `bench/results` holds."""
 
     began: Began
     score: CampaignScore
@@ -48,15 +52,16 @@ class Result(Record):
 def main(arguments: Sequence[str]) -> int:
     """Do what is asked."""
     options = _options(arguments)
+    chosen = LISTS[options.campaign]
     if options.freeze:
-        replace(FILE, as_text(drawn()))
+        replace(chosen.file, as_text(chosen.drawn()))
     if options.list:
-        for job in frozen():
+        for job in chosen.frozen():
             print(job.name, job.model, job.disturbance, *job.candidates, sep="\n    ")
     if options.freeze or options.list:
         return 0
     try:
-        return _run(options)
+        return _replay(options, chosen) if options.replay else _run(options, chosen)
     except StepTuneError as error:
         print(error, file=sys.stderr)
         return 1
@@ -64,26 +69,31 @@ def main(arguments: Sequence[str]) -> int:
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="prospective campaign")
+    parser.add_argument("--campaign", type=int, choices=tuple(LISTS), default=1, help="which list of jobs")
     parser.add_argument("--minutes", type=float, default=60.0, help="wall budget of this call")
     parser.add_argument("--job", action="append", default=[], help="name or pattern, as often as wanted")
-    parser.add_argument("--folder", type=Path, default=Path("runs/prospective"), help="journal, profiles and runs")
+    parser.add_argument("--folder", type=Path, help="journal, profiles and runs (default: runs/NAME of the campaign)")
     parser.add_argument("--quick", action="store_true", help="smoke run, nothing written")
     parser.add_argument("--score", action="store_true", help="only score what the folder holds")
     parser.add_argument(
         "--write", action="store_true", help="with --score: save the score of an unfinished campaign too"
     )
+    parser.add_argument("--replay", action="store_true", help="forecast what the folder holds again, in retrospect")
+    parser.add_argument("--phases", action="store_true", help="also print the errors by phase")
     parser.add_argument("--freeze", action="store_true", help="write the list of jobs that the seed draws")
     parser.add_argument("--list", action="store_true", help="print the committed list")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    options.folder = options.folder or Path("runs") / LISTS[options.campaign].results
+    return options
 
 
-def _run(options: argparse.Namespace) -> int:
-    jobs = _jobs(is_quick=options.quick)
+def _run(options: argparse.Namespace, chosen: JobList) -> int:
+    jobs = _jobs(chosen, is_quick=options.quick)
     path = options.folder / "journal.jsonl"
     is_done = True
     if not options.score:
         journal = _open(path, _began(jobs, is_quick=options.quick))
-        wanted = [job for job in jobs if not options.job or any(fnmatch(job.name, p) for p in options.job)]
+        wanted = _wanted(jobs, options.job)
         campaign = Campaign(
             journal=journal,
             folder=options.folder,
@@ -93,19 +103,46 @@ def _run(options: argparse.Namespace) -> int:
         )
         with machine_lock(lambda pid, waited_s: None):
             is_done = campaign.run(wanted) and len(wanted) == len(jobs)
+    events = _events(path)
+    score = score_campaign(events, jobs)
+    print(campaign_text(score))
+    if options.phases:
+        print("", phase_text(events, jobs), sep="\n")
+    if options.write if options.score else is_done and not options.quick:
+        replace(
+            RESULTS / f"{chosen.results}.json",
+            Result(began=_began_of(events), score=score).model_dump_json(indent=1) + "\n",
+        )
+    return 0
+
+
+def _replay(options: argparse.Namespace, chosen: JobList) -> int:
+    """Print the recorded score and today's, which is hindsight, of the jobs whose profiles are there."""
+    jobs = _wanted(chosen.frozen(), options.job)
+    events = _events(options.folder / "journal.jsonl")
+    again = replayed(events, jobs, options.folder, halves(options.folder / "runs"))
+    kept = {getattr(event, "job", None) for event in again}
+    before = [event for event in events if getattr(event, "job", None) in kept]
+    print(side_by_side(score_campaign(before, jobs), score_campaign(again, jobs)))
+    if options.phases:
+        print("", phase_text(again, jobs), sep="\n")
+    return 0
+
+
+def _events(path: Path) -> list[Body]:
     events = [entry.body for entry in read_lines(path, CampaignLine)]
     problems = order_problems(events)
     if problems:
         raise StoreError("; ".join(problems))
-    score = score_campaign(events, jobs)
-    print(campaign_text(score))
-    if options.write if options.score else is_done and not options.quick:
-        replace(RESULT, Result(began=_began_of(events), score=score).model_dump_json(indent=1) + "\n")
-    return 0
+    return events
 
 
-def _jobs(*, is_quick: bool) -> tuple[Job, ...]:
-    jobs = frozen()
+def _wanted(jobs: tuple[Job, ...], patterns: Sequence[str]) -> tuple[Job, ...]:
+    return tuple(job for job in jobs if not patterns or any(fnmatch(job.name, p) for p in patterns))
+
+
+def _jobs(chosen: JobList, *, is_quick: bool) -> tuple[Job, ...]:
+    jobs = chosen.frozen()
     if not is_quick:
         return jobs
     return tuple(job.model_copy(update={"candidates": job.candidates[:QUICK_CANDIDATES]}) for job in jobs)

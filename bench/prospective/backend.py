@@ -32,6 +32,8 @@ class Told(Record):
     high: float
     num_free_parameters: int
     """Constants fitted on the job's profile or trials; priors are not counted."""
+    phases_frac: dict[str, float] = {}
+    """Forecast busy seconds of the candidate by ``role:phase`` over the incumbent's step; empty where nobody tells."""
 
 
 class PairTimes(Record):

@@ -81,7 +81,7 @@ class Campaign:
 
     def _profile(self, job: Job, backend: Backend[Any]) -> Record | None:
         """Return the kept profile, measured now if it is not there; None when it cannot be measured."""
-        path = self.folder / f"profile-{job.name}.json"
+        path = profile_path(self.folder, job)
         for known in self._bodies(Profiled, job):
             if known.profile_hash is None:
                 return None
@@ -153,6 +153,11 @@ class Campaign:
             return measure(), "", self.clock() - started_s
         except (MemoryError, StepTuneError) as error:
             return None, f"{type(error).__name__}: {error}", self.clock() - started_s
+
+
+def profile_path(folder: Path, job: Job) -> Path:
+    """Return where a job's profile is kept."""
+    return folder / f"profile-{job.name}.json"
 
 
 def _told_text(made: ForecastMade) -> str:

@@ -119,7 +119,14 @@ class EmbeddedHalf:
         low, high = made.ratio.low, made.ratio.high
         if made.refused is not None or low is None or high is None:
             raise TrialError(made.refused or "the forecast has no interval")
-        return Told(ratio=made.ratio.value, low=low, high=high, num_free_parameters=made.num_free_parameters)
+        step_s = profile.step_time.value
+        return Told(
+            ratio=made.ratio.value,
+            low=low,
+            high=high,
+            num_free_parameters=made.num_free_parameters,
+            phases_frac={f"{p.role}:{p.phase}": p.seconds / step_s for p in made.phases if not is_child(p.phase)},
+        )
 
     def pair(self, job: Job, moves: Moves) -> PairTimes:
         """Launch both arms and let them take turns."""

@@ -11,9 +11,6 @@ from dataclasses import dataclass
 from prospective.job import Disturbance, Engine, Job, LengthDraw, Moves
 from steptune.core.knob import KnobValue
 
-SEED = 20261130
-"""Seed of the whole list."""
-
 NUM_CANDIDATES = 5
 """Candidates of a job."""
 
@@ -50,13 +47,13 @@ class Space:
     """Moves that a configuration needs to be one at all (a quota fixes the threads); made after every draw."""
 
 
-def draw_jobs(space: Space) -> tuple[Job, ...]:
+def draw_jobs(space: Space, seed: int) -> tuple[Job, ...]:
     """Return the engine's jobs, the same for the same seed and space."""
-    return tuple(_draw_job(space, index) for index in range(space.num_jobs))
+    return tuple(_draw_job(space, seed, index) for index in range(space.num_jobs))
 
 
-def _draw_job(space: Space, index: int) -> Job:
-    rng = random.Random(f"{SEED} {space.engine} {index}")
+def _draw_job(space: Space, seed: int, index: int) -> Job:
+    rng = random.Random(f"{seed} {space.engine} {index}")
     bare = Job(
         name=f"{space.engine}-{index:02}",
         engine=space.engine,

@@ -1,14 +1,21 @@
-from prospective.frozen import SPACES, drawn, frozen
+import pytest
+
+from prospective.frozen import LISTS, SPACES, JobList
 
 MIN_JOBS = {"embedded": 14}
 
 
-def test_the_committed_list_is_what_the_seed_draws() -> None:
-    assert frozen() == drawn()
+each_list = pytest.mark.parametrize("chosen", LISTS.values(), ids=lambda chosen: chosen.results)
 
 
-def test_every_space_has_its_jobs_and_every_job_its_candidates() -> None:
-    jobs = frozen()
+@each_list
+def test_the_committed_list_is_what_the_seed_draws(chosen: JobList) -> None:
+    assert chosen.frozen() == chosen.drawn()
+
+
+@each_list
+def test_every_space_has_its_jobs_and_every_job_its_candidates(chosen: JobList) -> None:
+    jobs = chosen.frozen()
     for space in SPACES:
         mine = [job for job in jobs if job.engine == space.engine]
         assert len(mine) >= MIN_JOBS.get(space.engine, 1)
@@ -16,9 +23,10 @@ def test_every_space_has_its_jobs_and_every_job_its_candidates() -> None:
     assert len({job.name for job in jobs}) == len(jobs)
 
 
-def test_every_drawn_configuration_can_run_and_moves_something() -> None:
+@each_list
+def test_every_drawn_configuration_can_run_and_moves_something(chosen: JobList) -> None:
     spaces = {space.engine: space for space in SPACES}
-    for job in frozen():
+    for job in chosen.frozen():
         space = spaces[job.engine]
         assert space.problem(job, job.baseline) is None
         for moves in job.candidates:
@@ -28,6 +36,11 @@ def test_every_drawn_configuration_can_run_and_moves_something() -> None:
 
 
 def test_the_forecaster_is_not_told_of_the_disturbance() -> None:
-    job = next(job for job in frozen() if job.disturbance is not None)
+    job = next(job for job in LISTS[1].frozen() if job.disturbance is not None)
     assert job.told().disturbance is None
     assert job.told().baseline == job.baseline
+
+
+def test_no_job_of_one_campaign_is_a_job_of_another() -> None:
+    first, second = ({(job.engine, job.seed) for job in LISTS[number].frozen()} for number in (1, 2))
+    assert not first & second

@@ -7,9 +7,9 @@ import pytest
 from prospective import slowed_serve
 from prospective.embedded_half import first_steps, reachable
 from prospective.embedded_space import NUM_CORES, PERIOD_STEPS, companions, forced_lengths, job_spec
-from prospective.frozen import frozen
+from prospective.frozen import LISTS
 
-JOBS = [job for job in frozen() if job.engine == "embedded"]
+JOBS = [job for job in LISTS[1].frozen() if job.engine == "embedded"]
 
 
 def test_the_probe_prices_what_candidates_move_and_no_more() -> None:
