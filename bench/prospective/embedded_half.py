@@ -6,7 +6,7 @@ rehearsed but runs on for a while uncounted, since a pause fills its queue for n
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -22,13 +22,15 @@ from steptune.core.errors import TrialError
 from steptune.core.framework import LaunchSpec, Session
 from steptune.core.job import JobSpec, KnobsSpec
 from steptune.core.knob import Settings
-from steptune.core.phase import SpanKind, is_child
+from steptune.core.phase import Role, SpanKind, is_child
 from steptune.core.profile import Profile, SampledLengths
 from steptune.core.trial import Observation
 from steptune.core.work import PlannedWork
-from steptune.forecast.forecast import forecast_change, learnt_from
+from steptune.forecast.forecast import forecast_change
+from steptune.forecast.learn_trial import ArmPhases, learnt_from
 from steptune.profile.aggregate import ProfileInputs, health_of, profile_of
 from steptune.stats.noise import noise_floor
+from steptune.stats.ratio import block_means
 from steptune.trial.blocks import REHEARSAL_S
 
 TRAINER_BUDGET_S = 10.0
@@ -99,10 +101,11 @@ class EmbeddedHalf:
                 profile=profile,
                 planned_baseline=baseline,
                 planned=self._planned(spec, told.settings(done.moves), profile),
-                objective=spec.objective,
                 change=told.change(done.moves),
+                objective=spec.objective,
                 measured_ratio=done.pair.ratio,
-                steps=(),  # the chain keeps ratios alone
+                candidate=_arm(done.pair.candidate_s, done.pair.candidate_phases_s),
+                baseline=_arm(done.pair.incumbent_s, done.pair.incumbent_phases_s),
             )
             for done in settled
         )
@@ -217,6 +220,12 @@ def _phases(blocks: Sequence[Block]) -> dict[str, float]:
             key = f"{span.role}:{span.phase}"
             seconds[key] = seconds.get(key, 0.0) + span.seconds / len(steps)
     return dict(sorted(seconds.items()))
+
+
+def _arm(blocks: Sequence[Sequence[float]], phases_s: Mapping[str, float]) -> ArmPhases:
+    by_phase = ((key.split(":", 1), seconds) for key, seconds in phases_s.items())
+    busy_s = {(Role(role), phase): seconds for (role, phase), seconds in by_phase}
+    return ArmPhases(step_s=fmean(block_means(blocks)), busy_s=busy_s)
 
 
 def _note(blocks: Sequence[Block]) -> str:

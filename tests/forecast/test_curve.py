@@ -5,7 +5,7 @@ from forecast_cases import CURVES, curve, decode, train
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steptune.forecast.curve import CostBook, ForecastError, find_curve, price_at
+from steptune.forecast.curve import CostBook, ForecastError, find_curve, price_at, rising
 
 DECODE = CURVES[0]
 
@@ -21,10 +21,24 @@ def test_extrapolation_goes_on_along_the_last_line_and_says_how_far() -> None:
     assert (price.seconds, price.reach) == (pytest.approx(0.0211), pytest.approx(1.0))
 
 
-def test_extrapolation_below_the_first_point_is_never_negative() -> None:
+def test_below_the_first_point_a_price_falls_no_faster_than_in_proportion() -> None:
     steep = curve("train", (10, 0.001), (20, 1.0))
     price = price_at(steep, 5)
-    assert (price.seconds, price.reach) == (0.0, 0.5)
+    assert (price.seconds, price.reach) == (0.0005, 0.5)
+    flat = curve("train", (10, 0.5), (20, 0.6))
+    assert price_at(flat, 5).seconds == pytest.approx(0.45)  # a fixed cost stays
+
+
+def test_points_that_fall_are_given_their_mean() -> None:
+    unlucky = curve("train", (100, 0.1), (200, 0.4), (300, 0.2), (400, 0.5))
+    assert [p.seconds for p in rising(unlucky.points)] == pytest.approx([0.1, 0.3, 0.3, 0.5])
+    assert price_at(unlucky, 250).seconds == pytest.approx(0.3)
+
+
+def test_beyond_an_end_that_was_levelled_the_whole_curve_goes_on() -> None:
+    levelled = curve("train", (100, 0.1), (200, 0.4), (300, 0.2))
+    # 0.1 to 0.3 over 200: 0.001 a position
+    assert price_at(levelled, 400).seconds == pytest.approx(0.4)
 
 
 def test_a_nan_in_a_curve_stays_a_nan() -> None:

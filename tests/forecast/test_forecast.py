@@ -28,8 +28,7 @@ from steptune.core.phase import Role
 from steptune.core.profile import Profile, RoleProfile
 from steptune.core.records import content_hash
 from steptune.core.work import PlannedWork
-from steptune.forecast.curve import ForecastError
-from steptune.forecast.forecast import forecast_change, learnt_from
+from steptune.forecast.forecast import forecast_change
 
 MOVED = change(compact_finished=True)
 counts = st.floats(0, 200)
@@ -145,24 +144,6 @@ def test_trials_correct_candidates_that_share_a_move() -> None:
     assert first.ratio.value < later.ratio.value < first.ratio.value * 1.1
     assert later.num_free_parameters == first.num_free_parameters + 1
     assert later.trials_used == (MOVED.signature,)
-    assert taught(planned).raw_forecast_ratio == first.ratio.value
-
-
-def taught(planned: PlannedWork) -> LearntFrom:
-    return learnt_from(
-        profile=profile(),
-        planned_baseline=BASELINE,
-        planned=planned,
-        objective=Objective.STEP_TIME,
-        change=MOVED,
-        measured_ratio=0.7,
-        steps=(),
-    )
-
-
-def test_nothing_is_learnt_where_the_forecast_refuses() -> None:
-    with pytest.raises(ForecastError):
-        taught(plan(train(recompute=True)))
 
 
 @given(x=sizes, count=counts, more=st.floats(0, 100), schedule=st.sampled_from(["sync", "one_step_off"]))

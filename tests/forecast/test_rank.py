@@ -27,14 +27,15 @@ HISTORY = (learnt(0.8, 0.82, a=1), learnt(0.7, 0.72, a=1, b=2))
 
 def ranked(candidates: list[tuple[Change, PlannedWork]], history: tuple[LearntFrom, ...] = ()) -> list[Ranked]:
     changes = [change for change, _ in candidates]
-    return rank(priced([work for _, work in candidates]), changes, history=history, noise_floor=profile().noise)
+    return rank(priced([work for _, work in candidates], changes), history=history, noise_floor=profile().noise)
 
 
-def priced(planned: list[PlannedWork], **given: object) -> list[Priced]:
+def priced(planned: list[PlannedWork], changes: list[Change], **given: object) -> list[Priced]:
     return price(
         profile=profile(**given),  # type: ignore[arg-type]
         planned_baseline=BASELINE,
         planned=planned,
+        changes=changes,
         total_memory_bytes=TOTAL_BYTES,
         headroom_frac=0.2,
         objective=Objective.STEP_TIME,
@@ -74,7 +75,7 @@ def test_a_rank_is_the_forecast_bit_for_bit() -> None:
 
 def test_a_baseline_without_prices_is_an_error() -> None:
     with pytest.raises(ForecastError):
-        priced([], costs=())
+        priced([], [], costs=())
 
 
 def test_two_thousand_candidates_take_well_under_a_second() -> None:

@@ -98,6 +98,26 @@ class Proposed(Record):
     out."""
 
 
+Part = Literal["rollout", "train", "load", "handover"]
+"""A part of the step that trials teach of by itself: decoding and prefill, training, and both ends of new weights."""
+
+
+class LearntPart(Record):
+    """One part of a finished trial's step whose work the change moved.
+
+    Example: bf16 decoding, forecast 0.71 and measured 0.86 of the baseline's whole step::
+
+        LearntPart(part="rollout", knobs=("rollout_dtype",), raw_frac=0.71, measured_frac=0.86)
+    """
+
+    part: Part
+    knobs: tuple[str, ...]
+    """Knobs of the change that may have moved it."""
+    raw_frac: float
+    """Forecast busy seconds / the baseline's step time, from the profile alone."""
+    measured_frac: float
+
+
 class LearntFrom(Record):
     """A finished trial, as the residual learner sees it."""
 
@@ -106,8 +126,9 @@ class LearntFrom(Record):
     """Forecast / baseline step time from the profile alone, before any residual."""
     measured_ratio: float
     """Measured / baseline step time."""
-    side_errors: tuple[float, float] | None = None
-    """ln(measured / forecast) of the rollout's busy seconds and of the trainer's; None where spans do not say."""
+    parts: tuple[LearntPart, ...] = ()
+    laid_out_ratio: float | None = None
+    """Step time that the model makes of the measured parts / baseline step time; None where no parts were measured."""
 
 
 class Forecasted(Record):

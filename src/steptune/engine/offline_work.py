@@ -17,8 +17,9 @@ from steptune.engine.one_sided import replay_side
 from steptune.engine.orders import FindOrder, OfflineOrder, ProbeOrder, ReplayOrder, SideOrder, StartOrder
 from steptune.engine.parity import param_distance, replay
 from steptune.engine.probe import PROBE_BUDGET_S, probe_trainer
+from steptune.engine.probe_handover import probe_handover
 from steptune.engine.probe_ranks import probe_ranks
-from steptune.engine.probe_rollout import probe_handover, probe_rollout
+from steptune.engine.probe_rollout import probe_rollout
 from steptune.engine.sft import load_or_train
 
 COSTS: TypeAdapter[list[CostCurve]] = TypeAdapter(list[CostCurve])
@@ -61,12 +62,13 @@ def _found(order: FindOrder) -> str:
 def probe(order: ProbeOrder) -> list[CostCurve]:
     """Measure every primitive under every setting that changes its cost, but for those that the owner has pinned."""
     threads, pin = range(1, order.job.devices.num_cores + 1), order.job.knobs.pin
+    rollout = _options(pin, "rollout", threads, rollout_formats(order.job))
     folder, trained = Path(order.out_path).parent, _options(pin, "train", threads, TRAIN_FORMATS)
     ranked = probe_ranks(order.job, folder, trained[1]) if asks_for_ranks(order.job) else []
     return [
-        *probe_rollout(order.job, *_options(pin, "rollout", threads, rollout_formats(order.job))),
+        *probe_rollout(order.job, *rollout),
         *probe_trainer(order.job, *trained, budget_s=order.trainer_budget_s or PROBE_BUDGET_S),
-        *probe_handover(order.job),
+        *probe_handover(order.job, *rollout),
         *ranked,
     ]
 

@@ -1,13 +1,10 @@
-"""Primitive costs of the rollout and of the hand-over: decode and prefill curves, weights out and in.
+"""Primitive costs of the rollout: decode and prefill curves.
 
 Runs the real engine on the job's own prompts with every completion forced to one length, so that a decode
 iteration always has the same number of rows. No candidate configuration is run.
 """
 
-import tempfile
-import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from statistics import median
 
 import torch
@@ -17,12 +14,9 @@ from steptune.core.knob import KnobValue
 from steptune.core.profile import CostCurve, CurvePoint
 from steptune.engine.knobs import EngineKnobs, RolloutDType
 from steptune.engine.new_model import new_model
-from steptune.engine.probe_rows import PROBE_ROWS, probe_rows
 from steptune.engine.produce import prompt_batch, rollout_engine
 from steptune.engine.rollout import RolloutEngine
-from steptune.engine.trainer import Trainer
-from steptune.engine.types import PromptBatch, RolloutBatch, RolloutTrace
-from steptune.engine.weights import SharedWeights, hand_over
+from steptune.engine.types import PromptBatch, RolloutTrace
 from steptune.envs.math.problems import train_problem
 from steptune.envs.vocabulary import vocabulary_of
 
@@ -53,42 +47,14 @@ def probe_rollout(
     return curves
 
 
-def probe_handover(job: JobSpec) -> list[CostCurve]:
-    """Return the cost of each way to hand weights over, the trainer's part and the rollout's."""
-    model = new_model(job)
-    knobs = EngineKnobs(compact_finished=True)
-    engine = rollout_engine(job, knobs)
-    trainer = Trainer(
-        model, job.algorithm.model_copy(update={"kl_coef": 0.0, "num_updates": 1}), knobs, vocabulary_of(job).pad_id
-    )
-    rows = _probe_rows(job, engine)
-    shared = SharedWeights(model)
-    with tempfile.TemporaryDirectory() as folder:
-        inside = {m: _timed(lambda m=m: hand_over(m, model, engine, 1, Path(folder))) for m in ("copy", "file")}
-    score_s = _timed(lambda: _score(engine, rows, job))
-    probe_s = _timed(lambda: trainer.logprobs(rows, knobs.micro_batch_tokens))
-    write_s = _timed(lambda: shared.write(model.state_dict(), 1))
-    load_s = _timed(lambda: engine.load(shared.read().state, 1))
-    half_file_s = inside["file"] / 2
-    return [
-        _once("handover", {"handover": "alias", "schedule": "sync"}, 0.0),
-        _once("handover", {"handover": "copy", "schedule": "sync"}, inside["copy"]),
-        _once("handover", {"handover": "file", "schedule": "sync"}, inside["file"]),
-        _once("handover", {"handover": "copy", "schedule": "one_step_off"}, write_s + probe_s),
-        _once("handover", {"handover": "file", "schedule": "one_step_off"}, half_file_s + probe_s),
-        _once("load", {"handover": "copy"}, load_s + score_s),
-        _once("load", {"handover": "file"}, half_file_s + score_s),
-    ]
-
-
 def _curves(job: JobSpec, threads: int, dtype: RolloutDType) -> list[CostCurve]:
     when: dict[str, KnobValue] = {"rollout_threads": threads, "rollout_dtype": dtype}
     engine = rollout_engine(job, EngineKnobs(rollout_dtype=dtype))
-    engine.load(_weights(job), 0)
+    engine.load(probe_weights(job), 0)
     decode: list[CurvePoint] = []
     prefill: list[CurvePoint] = []
     for rows in row_counts(job.algorithm.rollouts_per_step):
-        prompts = _prompts(job, rows)
+        prompts = probe_prompts(job, rows)
         traces = _repeated(lambda p=prompts: _generate(engine, p, job))
         seconds = median(t.timed_s[1] / t.decode_iterations for t in traces)
         decode.append(CurvePoint(x=rows, seconds=seconds))
@@ -113,7 +79,8 @@ def row_counts(rollouts_per_step: int) -> list[int]:
     return sorted({1, *(max(1, round(f * rollouts_per_step)) for f in ROW_FRACTIONS)})
 
 
-def _prompts(job: JobSpec, rows: int) -> PromptBatch:
+def probe_prompts(job: JobSpec, rows: int) -> PromptBatch:
+    """Return so many prompts of the job's own problems."""
     workload = job.workload
     texts = [train_problem(workload.seed, i, workload.levels).text for i in range(rows)]
     return prompt_batch(texts, range(rows), 1, vocabulary_of(job))
@@ -130,37 +97,6 @@ def _generate(engine: RolloutEngine, prompts: PromptBatch, job: JobSpec) -> Roll
     )[1]
 
 
-def _probe_rows(job: JobSpec, engine: RolloutEngine) -> RolloutBatch:
-    engine.load(_weights(job), 0)
-    prompts = _prompts(job, PROBE_ROWS)
-    lengths_B = torch.full((PROBE_ROWS,), min(PROBE_LENGTH, job.algorithm.max_completion_len))
-    batch, _ = engine.generate(
-        prompts,
-        max_completion_len=int(lengths_B[0]),
-        temperature=job.algorithm.temperature,
-        seed=0,
-        forced_lengths_B=lengths_B,
-    )
-    return probe_rows(batch)
-
-
-def _score(engine: RolloutEngine, rows: RolloutBatch, job: JobSpec) -> None:
-    engine.score(rows.prompts, rows.completion_BT, rows.lengths_B, temperature=job.algorithm.temperature)
-
-
-def _weights(job: JobSpec) -> dict[str, torch.Tensor]:
+def probe_weights(job: JobSpec) -> dict[str, torch.Tensor]:
+    """Return weights of the job's model, new ones."""
     return new_model(job).state_dict()
-
-
-def _timed(work: Callable[[], object]) -> float:
-    work()
-    seconds: list[float] = []
-    for _ in range(NUM_REPEATS):
-        start = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - start)
-    return median(seconds)
-
-
-def _once(name: str, when: dict[str, KnobValue], seconds: float) -> CostCurve:
-    return CostCurve(name=name, when=when, unit="1", points=(CurvePoint(x=1, seconds=seconds),))

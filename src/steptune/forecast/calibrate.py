@@ -14,6 +14,7 @@ a largest believable value: beyond it somebody waits, and waiting does not shrin
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from steptune.core.errors import explain
 from steptune.core.phase import Phase, Role, SpanKind, is_child, parent_phase
@@ -36,6 +37,9 @@ In six undisturbed sessions of examples/math-dense.toml decode's and training's 
 LARGE_FRAC = 0.1
 """Part of the model's step from which a phase tells how much longer the real loop takes. Prior."""
 
+WHOLE_IN: Mapping[str, frozenset[str]] = {Phase.TRAIN.value: frozenset({"train/forward", "train/backward"})}
+"""Children that are, with whatever stands beside them, all computing of a phase, where all of them were measured."""
+
 NEGLIGIBLE_FRAC = 1e-9
 """Part of a time below which a difference is floating-point rounding, not time."""
 
@@ -55,6 +59,8 @@ class Calibration:
     """The same over everything: for roles that the baseline did not measure."""
     carried_s: dict[Key, float]
     """Seconds per step that no item explains, the same for every candidate."""
+    schedule: Literal["sync", "one_step_off"]
+    """Of the baseline."""
     num_free: int
     """Constants fitted: factors that rest on a measurement of their own, and carried times."""
 
@@ -63,6 +69,16 @@ class Calibration:
         role, phase = key
         known = self.factors.get(key) or self.factors.get((role, parent_phase(phase).value))
         return known or self.by_role.get(role, self.overall)
+
+    def under(self, schedule: Literal["sync", "one_step_off"]) -> "Calibration":
+        """Return what it says of another schedule.
+
+        What an overlapped baseline has beyond its longer side is the longer side of each step being now one, now the
+        other: a synchronous step has no such thing.
+        """
+        if schedule != "sync" or self.schedule == "sync":
+            return self
+        return replace(self, carried_s={key: s for key, s in self.carried_s.items() if key != UNATTRIBUTED})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,7 +115,12 @@ def calibrate(profile: Profile, planned: PlannedWork, costs: SideCosts) -> Calib
     factors, num_own = _factors(groups, by_role, overall, step_s)
     carried_s = _carried(groups, busy_s)
     fitted = Calibration(
-        factors=factors, by_role=by_role, overall=overall, carried_s=carried_s, num_free=num_own + len(carried_s)
+        factors=factors,
+        by_role=by_role,
+        overall=overall,
+        carried_s=carried_s,
+        schedule=planned.schedule,
+        num_free=num_own + len(carried_s),
     )
     return _with_unattributed(fitted, planned, costs, step_s)
 
@@ -142,10 +163,21 @@ def _groups(model_s: Mapping[Key, float], busy_s: Mapping[Key, float]) -> list[_
         role, names = parent[0], sorted(p for r, p in model_s if _parent((r, p)) == parent)
         split = parent[1] not in names and all((role, name) in busy_s for name in names)
         for together in [(name,) for name in names] if split else [tuple(names)]:
-            measured = busy_s.get((role, together[0]) if split else parent, 0.0)
+            measured = busy_s.get((role, together[0]), 0.0) if split else _computed_s(parent, busy_s)
             total = math.fsum(model_s[role, name] for name in together)
             groups.append(_Group(role=role, names=together, model_s=total, measured_s=measured))
     return groups
+
+
+def _computed_s(parent: Key, busy_s: Mapping[Key, float]) -> float:
+    """Return a phase's measured seconds of computing: its children's where they are all of it, else its own.
+
+    What an update has beyond plan, forward, backward and optimizer is no computing (a slow rank is waited for), and is
+    carried over like every second that no item explains.
+    """
+    whole = WHOLE_IN.get(parent[1], frozenset())
+    children = {phase: s for (role, phase), s in busy_s.items() if is_child(phase) and _parent((role, phase)) == parent}
+    return math.fsum(children.values()) if whole and whole <= children.keys() else busy_s.get(parent, 0.0)
 
 
 def _capped(groups: list[_Group]) -> list[_Group]:
@@ -154,7 +186,7 @@ def _capped(groups: list[_Group]) -> list[_Group]:
     large = [g for g in groups if g.measured_s > 0 and g.model_s >= LARGE_FRAC * model_s > 0]
     if not large:
         return groups
-    most = MAX_SPREAD * min(g.measured_s / g.model_s for g in large)
+    most = MAX_SPREAD * max(1.0, min(g.measured_s / g.model_s for g in large))
     return [replace(g, measured_s=min(g.measured_s, most * g.model_s)) if g.model_s > 0 else g for g in groups]
 
 

@@ -4,26 +4,26 @@ Everything it depends on is an argument; sums use `math.fsum`, whose result does
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from steptune.core.change import Change
 from steptune.core.estimate import Estimate, Source
-from steptune.core.event import LearntFrom
+from steptune.core.event import LearntFrom, Part
 from steptune.core.forecast import Forecast, PhaseForecast
 from steptune.core.job import Objective
 from steptune.core.phase import Role, is_child, parent_phase
 from steptune.core.profile import Profile
 from steptune.core.records import content_hash
-from steptune.core.trial import Observation
 from steptune.core.work import PlannedWork, objective_weight
 from steptune.forecast.curve import ForecastError
 from steptune.forecast.interval import RatioInterval, apart, ratio_interval
 from steptune.forecast.memory import fits, memory_peak
-from steptune.forecast.model import ModelStep, StepModel, fit
-from steptune.forecast.residual import Residuals, learn, noise_sd
+from steptune.forecast.model import ModelStep, fit
+from steptune.forecast.parts import part_of
+from steptune.forecast.residual import noise_sd
 from steptune.forecast.side import Key
-from steptune.forecast.sides import side_errors, sides_of
-from steptune.forecast.step import idle_by_role
+from steptune.forecast.step import StepTime, idle_by_role, lay_out
+from steptune.forecast.taught import teach
 
 INTERVAL_NOTE = "80 % interval"
 """Said on every forecast: intervals elsewhere are 95 %."""
@@ -55,13 +55,15 @@ def forecast_change(
     Returns:
         The forecast; with ``refused`` set and NaN for numbers where the profile does not support one.
     """
-    residuals = learn(history, noise_sd(profile.noise))
+    taught = teach(history, noise_sd(profile.noise))
     try:
         model = fit(profile, planned_baseline)
         step = model.predict(planned)
     except ForecastError as error:
         return _refusal(profile, planned, change, str(error))
-    interval = interval_of(model, step, change, residuals, noise_sd(profile.noise))
+    from_baseline = apart(model, step, change, planned, planned_baseline)
+    interval = ratio_interval(from_baseline, taught, noise_sd(profile.noise))
+    corrected = _corrected(step, taught.factors(from_baseline.touched))
     measured_s = profile.step_time.value
     step_s = interval.mid * measured_s
     peak = memory_peak(profile, planned_baseline, planned)
@@ -69,61 +71,21 @@ def forecast_change(
         change=change,
         step_time=_estimate(interval, measured_s, "s"),
         ratio=_estimate(interval, objective_weight(objective, planned, planned_baseline), "x"),
-        phases=_phases(step, step_s / step.time.step_s),
-        idle_s={role.value: s * step_s / step.time.step_s for role, s in idle_by_role(step.time).items()},
+        phases=_phases(corrected, step_s / corrected.step_s),
+        idle_s={role.value: s * step_s / corrected.step_s for role, s in idle_by_role(corrected).items()},
         lag=planned.lag,
         memory_fits=fits(peak, total_memory_bytes=total_memory_bytes, headroom_frac=headroom_frac),
         memory_bytes=peak,
-        num_free_parameters=model.calibration.num_free + residuals.num_used(change),
+        num_free_parameters=model.calibration.num_free + taught.num_used(from_baseline.touched),
         profile_hash=content_hash(profile),
-        trials_used=residuals.trials,
+        trials_used=taught.trials,
     )
 
 
-def learnt_from(
-    *,
-    profile: Profile,
-    planned_baseline: PlannedWork,
-    planned: PlannedWork,
-    objective: Objective,
-    change: Change,
-    measured_ratio: float,
-    steps: Sequence[Observation],
-) -> LearntFrom:
-    """Return what a trial of ``change`` teaches, held against the profile alone, without any residual.
-
-    Args:
-        profile: as of `forecast_change`, like the plans and the objective.
-        planned_baseline: see there.
-        planned: see there.
-        objective: what ``measured_ratio`` is of.
-        change: what was tried.
-        measured_ratio: candidate / baseline.
-        steps: the candidate's own; none where only its ratio is known.
-
-    Raises:
-        ForecastError: the profile does not support a number.
-    """
-    model = fit(profile, planned_baseline)
-    step, weight = model.predict(planned), objective_weight(objective, planned, planned_baseline)
-    return LearntFrom(
-        change=change,
-        raw_forecast_ratio=model.ratio(step) * weight,
-        measured_ratio=measured_ratio,
-        side_errors=side_errors(step, steps, measured_ratio / weight * profile.step_time.value),
-    )
-
-
-def interval_of(model: StepModel, step: ModelStep, change: Change, residuals: Residuals, noise: float) -> RatioInterval:
-    """Return the corrected ratio of a predicted step with its interval."""
-    return ratio_interval(
-        raw_ratio=model.ratio(step),
-        change=change,
-        from_baseline=apart(step, model.baseline),
-        sides=sides_of(step),
-        residuals=residuals,
-        noise=noise,
-    )
+def _corrected(step: ModelStep, factors: Mapping[Part, float]) -> StepTime:
+    """Lay the step out with its parts as trials have corrected them."""
+    alone_s = {key: s * factors.get(part, 1.0) if (part := part_of(key)) else s for key, s in step.alone_s.items()}
+    return lay_out(step.parts.schedule, alone_s)
 
 
 def _estimate(ratio: RatioInterval, scale: float, unit: str) -> Estimate:
@@ -137,13 +99,13 @@ def _estimate(ratio: RatioInterval, scale: float, unit: str) -> Estimate:
     )
 
 
-def _phases(step: ModelStep, scale: float) -> tuple[PhaseForecast, ...]:
+def _phases(step: StepTime, scale: float) -> tuple[PhaseForecast, ...]:
     """Return parents with their totals and the children inside them, scaled so that they make up the forecast step."""
     seconds: dict[Key, float] = {}
-    parents = {(role, parent_phase(phase).value) for role, phase in step.time.seconds}
+    parents = {(role, parent_phase(phase).value) for role, phase in step.seconds}
     for parent in parents:
-        seconds[parent] = math.fsum(s for key, s in step.time.seconds.items() if _belongs(key, parent))
-    seconds.update({key: s for key, s in step.time.seconds.items() if is_child(key[1])})
+        seconds[parent] = math.fsum(s for key, s in step.seconds.items() if _belongs(key, parent))
+    seconds.update({key: s for key, s in step.seconds.items() if is_child(key[1])})
     return tuple(
         PhaseForecast(role=role.value, phase=phase, seconds=s * scale) for (role, phase), s in sorted(seconds.items())
     )

@@ -16,8 +16,8 @@ from steptune.forecast.curve import ForecastError
 from steptune.forecast.interval import Apart, RatioInterval, apart, ratio_interval
 from steptune.forecast.memory import fit_chance, fits, memory_peak
 from steptune.forecast.model import fit
-from steptune.forecast.residual import learn, noise_sd
-from steptune.forecast.sides import Sides, sides_of
+from steptune.forecast.residual import noise_sd
+from steptune.forecast.taught import teach
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,8 +29,6 @@ class Priced:
     raw_ratio: float
     """Candidate / baseline step time."""
     from_baseline: Apart
-    sides: Sides
-    """How its step divides."""
     weight: float
     """What the ratio is multiplied with to be one of the objective."""
     memory_fits: bool | None
@@ -64,19 +62,22 @@ def price(
     *,
     profile: Profile,
     planned_baseline: PlannedWork,
-    planned: Iterable[PlannedWork],
+    planned: Sequence[PlannedWork],
+    changes: Sequence[Change],
     total_memory_bytes: int,
     headroom_frac: float,
     objective: Objective,
 ) -> list[Priced]:
     """Return candidates in their order; those the profile has no price for are left out.
 
+    ``changes`` and ``planned`` belong together, place by place.
+
     Raises:
         ForecastError: the baseline itself has no price.
     """
     model = fit(profile, planned_baseline)
     priced: list[Priced] = []
-    for index, work in enumerate(planned):
+    for index, (work, change) in enumerate(zip(planned, changes, strict=True)):
         try:
             step = model.predict(work)
         except ForecastError:
@@ -86,8 +87,7 @@ def price(
             Priced(
                 index=index,
                 raw_ratio=model.ratio(step),
-                from_baseline=apart(step, model.baseline),
-                sides=sides_of(step),
+                from_baseline=apart(model, step, change, work, planned_baseline),
                 weight=objective_weight(objective, work, planned_baseline),
                 memory_fits=fits(peak, total_memory_bytes=total_memory_bytes, headroom_frac=headroom_frac),
                 fit_chance=fit_chance(peak, total_memory_bytes=total_memory_bytes, headroom_frac=headroom_frac),
@@ -98,24 +98,16 @@ def price(
 
 def rank(
     priced: Iterable[Priced],
-    changes: Sequence[Change],
     *,
     history: tuple[LearntFrom, ...],
     noise_floor: NoiseFloor | None,
 ) -> list[Ranked]:
-    """Return candidates from fastest to slowest after what ``history`` taught. ``changes`` are what was priced."""
+    """Return candidates from fastest to slowest after what ``history`` taught."""
     noise = noise_sd(noise_floor)
-    residuals = learn(history, noise)
+    taught = teach(history, noise)
     ranked: list[Ranked] = []
     for each in priced:
-        ratio = ratio_interval(
-            raw_ratio=each.raw_ratio,
-            change=changes[each.index],
-            from_baseline=each.from_baseline,
-            sides=each.sides,
-            residuals=residuals,
-            noise=noise,
-        )
+        ratio = ratio_interval(each.from_baseline, taught, noise)
         ranked.append(
             Ranked(
                 index=each.index,

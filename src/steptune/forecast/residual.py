@@ -10,10 +10,6 @@ ridge regression, or the posterior of a Gaussian linear model (Bishop 2006, sect
 So the two things a tuner wants come from one formula: a correction for candidates that share moves with
 what was tried, and a narrower interval for them. v itself is learnt, shrunk towards its prior: a model that
 missed widens its intervals, a model that hit narrows them.
-
-Where a trial's spans say how far each side was missed, the correction is made side by side, with a fit of its own for
-each (`sides`): a rollout that was missed says nothing against a lever of the trainer, and a bottleneck that was booked
-on the wrong side is put right by the first trial whose sides overlap.
 """
 
 import math
@@ -25,7 +21,7 @@ from steptune.core.change import Change
 from steptune.core.event import LearntFrom
 from steptune.core.knob import KnobValue
 from steptune.core.profile import NoiseFloor
-from steptune.forecast.sides import Sides
+from steptune.forecast.solve import dot, solve
 
 PRIOR_MOVE_SD = 0.07
 """Standard deviation of the model's log error of a single move that changes the whole step, before any trial. Prior:
@@ -56,19 +52,21 @@ class Residuals:
     """Variance of a move that no trial had."""
     trials: tuple[str, ...]
     """Signatures of the trials learnt from."""
-    side_means: tuple[dict[MoveKey, float], dict[MoveKey, float]] | None = None
-    """``mean`` of the rollout's seconds and of the trainer's; None where no trial told them apart."""
 
-    def log_correction(self, change: Change, sides: Sides | None = None) -> float:
-        """Return what to add to the log of the raw ratio, of a step that divides into ``sides``."""
-        if sides is None or self.side_means is None:
-            return _sum_of(self.mean, change)
-        rollout_log, trainer_log = (_sum_of(mean, change) for mean in self.side_means)
-        return math.log(sides.step_s(rollout_log, trainer_log) / sides.step_s())
+    def log_correction(self, change: Change) -> float:
+        """Return what to add to the log of the raw ratio."""
+        return self.correction_of(move_keys(change))
 
     def variance(self, change: Change) -> float:
         """Return the posterior variance of the model's log error for a change."""
-        keys = move_keys(change)
+        return self.variance_of(move_keys(change))
+
+    def correction_of(self, keys: Sequence[MoveKey]) -> float:
+        """Return the sum of these moves' mean errors."""
+        return math.fsum(self.mean.get(key, 0.0) for key in keys)
+
+    def variance_of(self, keys: Sequence[MoveKey]) -> float:
+        """Return the posterior variance of the sum of these moves' errors."""
         seen = [key for key in keys if key in self.mean]
         joint = math.fsum(self.covariance[a, b] for a in seen for b in seen)
         # rounding can take a well-known sum of moves a hair below zero
@@ -77,10 +75,6 @@ class Residuals:
     def num_used(self, change: Change) -> int:
         """Return how many learnt coefficients the change draws on."""
         return sum(key in self.mean for key in move_keys(change))
-
-
-def _sum_of(mean: dict[MoveKey, float], change: Change) -> float:
-    return math.fsum(mean.get(key, 0.0) for key in move_keys(change))
 
 
 def move_keys(change: Change) -> tuple[MoveKey, ...]:
@@ -96,64 +90,29 @@ def noise_sd(noise: NoiseFloor | None) -> float:
     return max(sd, MIN_NOISE_SD) if math.isfinite(sd) else UNKNOWN_NOISE_SD
 
 
-def learn(history: Sequence[LearntFrom], noise: float) -> Residuals:
+def learn(history: Sequence[LearntFrom], noise: float, prior_sd: float = PRIOR_MOVE_SD) -> Residuals:
     """Fit the residuals. Trials without moves or with a ratio that is not a positive number teach nothing."""
     used = [trial for trial in history if trial.change.moves and _is_usable(trial)]
     error_S = [math.log(trial.measured_ratio / trial.raw_forecast_ratio) for trial in used]
     keys_S = [frozenset(move_keys(trial.change)) for trial in used]
-    side_errors_S = [trial.side_errors or (error, error) for trial, error in zip(used, error_S, strict=True)]
-    var = _move_variance([_size(e, sides) for e, sides in zip(error_S, side_errors_S, strict=True)], keys_S)
+    var = _move_variance(error_S, keys_S, prior_sd)
     kernel_SS = [
         [var * len(a & b) + (noise**2 if i == j else 0.0) for j, b in enumerate(keys_S)] for i, a in enumerate(keys_S)
     ]
     keys = list(dict.fromkeys(key for trial in used for key in move_keys(trial.change)))
     has_S = {key: [1.0 if key in trial else 0.0 for trial in keys_S] for key in keys}
-
-    def means(errors_S: list[float]) -> dict[MoveKey, float]:
-        weight_S = _solve(kernel_SS, errors_S)
-        return {key: var * _dot(has_S[key], weight_S) for key in keys}
-
-    is_sided = any(trial.side_errors is not None for trial in used)
-    rollout_S, trainer_S = ([sides[i] for sides in side_errors_S] for i in (0, 1))
-    solved = {key: _solve(kernel_SS, has_S[key]) for key in keys}
-    covariance = {(a, b): (var if a == b else 0.0) - var**2 * _dot(has_S[a], solved[b]) for a in keys for b in keys}
+    weight_S = solve(kernel_SS, error_S)
+    mean = {key: var * dot(has_S[key], weight_S) for key in keys}
+    solved = {key: solve(kernel_SS, has_S[key]) for key in keys}
+    covariance = {(a, b): (var if a == b else 0.0) - var**2 * dot(has_S[a], solved[b]) for a in keys for b in keys}
     trials = tuple(trial.change.signature for trial in used)
-    return Residuals(
-        mean=means(error_S),
-        covariance=covariance,
-        prior_var=var,
-        trials=trials,
-        side_means=(means(rollout_S), means(trainer_S)) if is_sided else None,
-    )
-
-
-def _size(error: float, sides: tuple[float, float]) -> float:
-    """Return how far a trial missed: in its step, or by misses of equal halves that cancelled there."""
-    return max(abs(error), math.hypot(*sides) / 2)
+    return Residuals(mean=mean, covariance=covariance, prior_var=var, trials=trials)
 
 
 def _is_usable(trial: LearntFrom) -> bool:
     return all(math.isfinite(r) and r > 0 for r in (trial.measured_ratio, trial.raw_forecast_ratio))
 
 
-def _move_variance(error_S: list[float], keys_S: list[frozenset[MoveKey]]) -> float:
+def _move_variance(error_S: list[float], keys_S: list[frozenset[MoveKey]], prior_sd: float) -> float:
     seen = math.fsum(error**2 / len(keys) for error, keys in zip(error_S, keys_S, strict=True))
-    return (PRIOR_TRIALS * PRIOR_MOVE_SD**2 + seen) / (PRIOR_TRIALS + len(error_S))
-
-
-def _dot(a: Sequence[float], b: Sequence[float]) -> float:
-    return math.fsum(x * y for x, y in zip(a, b, strict=True))
-
-
-def _solve(matrix_SS: list[list[float]], rhs_S: Sequence[float]) -> list[float]:
-    """Solve a symmetric positive definite system by elimination (needs no pivoting; S is a few trials)."""
-    rows = [[*row, rhs] for row, rhs in zip(matrix_SS, rhs_S, strict=True)]
-    for i, pivot in enumerate(rows):
-        for row in rows[i + 1 :]:
-            scale = row[i] / pivot[i]
-            row[i:] = [x - scale * p for x, p in zip(row[i:], pivot[i:], strict=True)]
-    solution_S = [0.0] * len(rows)
-    for i in reversed(range(len(rows))):
-        row = rows[i]
-        solution_S[i] = (row[-1] - _dot(row[i + 1 : -1], solution_S[i + 1 :])) / row[i]
-    return solution_S
+    return (PRIOR_TRIALS * prior_sd**2 + seen) / (PRIOR_TRIALS + len(error_S))

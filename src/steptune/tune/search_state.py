@@ -10,9 +10,9 @@ from typing import final
 from steptune.core.change import Change
 from steptune.core.decision import Outcome
 from steptune.core.event import LearntFrom, TrialEnded
-from steptune.core.knob import EFFECT_ORDER, Effect
+from steptune.core.knob import EFFECT_ORDER, Effect, Restart
 from steptune.forecast.curve import ForecastError
-from steptune.forecast.forecast import learnt_from
+from steptune.forecast.learn_trial import arm_phases, learnt_from
 from steptune.stats.noise import noise_band_frac
 from steptune.store.replay import SessionState
 from steptune.tune.blame import accusations, blame, moves_of
@@ -20,6 +20,9 @@ from steptune.tune.suspicion import Moves, Suspicion
 
 ROUNDING = 1e-9
 """What a chance of one half may lack."""
+
+BASELINE_SIGNATURE = Change(moves=(), effect=Effect.NONE, restart=Restart.HOT).signature
+"""Of no change at all."""
 
 
 @final
@@ -103,16 +106,18 @@ def _learnt(state: SessionState, event: TrialEnded) -> LearntFrom | None:
     if event.ratio_to_baseline is None or forecast is None or state.baseline is None:
         return None
     assert state.started is not None, "a session is recorded before its trials"
-    arms = (arm for arm in event.trial.arms if arm.label == "candidate")
+    arms = {arm.label: arm for arm in event.trial.arms}
+    is_baseline = "incumbent" in arms and arms["incumbent"].signature in ("", BASELINE_SIGNATURE)
     try:
         return learnt_from(
             profile=state.baseline,
             planned_baseline=forecast.planned_baseline,
             planned=forecast.planned,
-            objective=state.started.job.objective,
             change=event.trial.change,
+            objective=state.started.job.objective,
             measured_ratio=event.ratio_to_baseline.value,
-            steps=next((arm.observations for arm in arms), ()),
+            candidate=arm_phases(arms["candidate"].observations) if "candidate" in arms else None,
+            baseline=arm_phases(arms["incumbent"].observations) if is_baseline else None,
         )
     except ForecastError:  # an ablation: there was no forecast that it could teach
         return None

@@ -103,7 +103,7 @@ def _candidate(space: Space, row: Ranked) -> Candidate:
 
 def ranked_space(context: Context, space: Space, history: tuple[LearntFrom, ...]) -> list[Ranked]:
     """Return every change that may fit with its forecast, fastest first."""
-    rows = rank(space.priced, space.proposal.changes, history=history, noise_floor=context.baseline.noise)
+    rows = rank(space.priced, history=history, noise_floor=context.baseline.noise)
     return [row for row in rows if row.memory_fits is not False]
 
 
@@ -146,12 +146,14 @@ def _space(context: Context, proposal: Proposal) -> Space:
         proposal=proposal,
         planned=planned,
         planned_baseline=planned_baseline,
-        priced=_priced(context, planned_baseline, planned),
+        priced=_priced(context, planned_baseline, planned, proposal.changes),
         known=frozenset() if proposal.is_complete else frozenset(change.signature for change in proposal.changes),
     )
 
 
-def _priced(context: Context, planned_baseline: PlannedWork, planned: Sequence[PlannedWork]) -> tuple[Priced, ...]:
+def _priced(
+    context: Context, planned_baseline: PlannedWork, planned: Sequence[PlannedWork], changes: Sequence[Change]
+) -> tuple[Priced, ...]:
     """Return the prices; none at all where even the baseline has no price."""
     try:
         return tuple(
@@ -159,6 +161,7 @@ def _priced(context: Context, planned_baseline: PlannedWork, planned: Sequence[P
                 profile=context.baseline,
                 planned_baseline=planned_baseline,
                 planned=planned,
+                changes=changes,
                 total_memory_bytes=context.framework.total_memory_bytes(),
                 headroom_frac=context.job.limits.memory_headroom_frac,
                 objective=context.job.objective,

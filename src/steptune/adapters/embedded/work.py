@@ -175,7 +175,11 @@ def stream_items(job: JobSpec, knobs: EngineKnobs, steps: Sequence[Step]) -> tup
 
 
 def steps_ahead(job: JobSpec, knobs: EngineKnobs) -> int:
-    """Return how many steps' groups a stream may have begun: it runs empty, and takes new weights, once in as many."""
+    """Return how many steps' groups a stream may have begun: it runs empty, and takes new weights, once in as many.
+
+    Loads are seen more often (0.9 to 1.4 a step at a lag of one, 0.55 at two, in three jobs of the first prospective
+    campaign), but steps are not longer for it: counted so, four of five such steps were forecast 6 to 18 % too long.
+    """
     return 1 + (knobs.max_lag or 0) // job.algorithm.num_updates
 
 
@@ -263,7 +267,18 @@ def handover_items(job: JobSpec, knobs: EngineKnobs) -> tuple[WorkItem, ...]:
     if knobs.schedule == "sync":
         return (given,)
     num_steps = 1 if knobs.schedule != "async" or knobs.inflight_update else steps_ahead(job, knobs)
-    taken = WorkItem(role=Role.ROLLOUT, phase="weight_sync", curve="load", when=when, x=1, count=1 / num_steps)
+    taken = WorkItem(
+        role=Role.ROLLOUT,
+        phase="weight_sync",
+        curve="load",
+        when={
+            "handover": knobs.handover,
+            "rollout_threads": knobs.rollout_threads,
+            "rollout_dtype": knobs.rollout_dtype,
+        },
+        x=1,
+        count=1 / num_steps,
+    )
     return (given, taken)
 
 
