@@ -3,9 +3,8 @@
 import sys
 from pathlib import Path
 
-BENCH = Path(__file__).resolve().parents[2] / "bench"
-sys.path.insert(0, str(BENCH / "search"))
-sys.path.insert(0, str(BENCH))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench" / "search"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 
 from search import OURS, Piece, chunk, merge, pieces, read, work
 

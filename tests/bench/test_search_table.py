@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-BENCH = Path(__file__).resolve().parents[2] / "bench"
-sys.path.insert(0, str(BENCH / "search"))
-sys.path.insert(0, str(BENCH))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench" / "search"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 
 from search_measured import Again, Lost, Pending, Regime, Row, Table, key_of
 
