@@ -59,6 +59,7 @@ TINY = DenseModel(num_layers=1, d_model=16, num_heads=2, num_kv_heads=1, d_ff=16
 OVERLAPPED = {"schedule": "one_step_off", "correction": "tis"}
 STREAM = {"schedule": "async", "max_lag": 1, "correction": "tis", "compact_finished": True}
 RANKS = {"train_ranks": 2}
+REPLICAS = {"rollout_replicas": 2}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,6 +86,7 @@ CASES: dict[str, Case] = {
     "tiny": Case(model=TINY, completion=8),
     "tiny_overlapped": Case(model=TINY, completion=8, knobs=OVERLAPPED),
     "tiny_ranks": Case(model=TINY, completion=8, knobs=RANKS),
+    "tiny_replicas": Case(model=TINY, completion=8, knobs=REPLICAS),
     "small": Case(model=SMALL, completion=64),
     "small_long": Case(model=SMALL, completion=192),
     "small_large_micro": Case(model=SMALL, completion=96, knobs={"micro_batch_tokens": 8192}),
@@ -95,11 +97,14 @@ CASES: dict[str, Case] = {
     "small_overlapped": Case(model=SMALL, completion=96, knobs=OVERLAPPED),
     "small_stream": Case(model=SMALL, completion=96, knobs=STREAM),
     "small_ranks": Case(model=SMALL, completion=96, knobs=RANKS),
+    "small_replicas": Case(model=SMALL, completion=96, knobs=REPLICAS),
+    "small_stream_replicas": Case(model=SMALL, completion=96, knobs={**STREAM, **REPLICAS}),
     "wide": Case(model=WIDE, completion=64),
     "wide_recompute": Case(model=WIDE, completion=96, knobs={"recompute": True, "micro_batch_tokens": 4096}),
     "wide_overlapped": Case(model=WIDE, completion=64, knobs=OVERLAPPED),
     "wide_overlapped_file": Case(model=WIDE, completion=64, knobs={**OVERLAPPED, "handover": "file"}),
     "wide_ranks": Case(model=WIDE, completion=64, knobs=RANKS),
+    "wide_replicas": Case(model=WIDE, completion=64, knobs=REPLICAS),
     "wordy": Case(model=WORDY, completion=64),
     "wordy_tiles": Case(model=WORDY, completion=64, knobs={"head_tile_tokens": 256}),
     "wordy_evaluated": Case(model=WORDY, completion=64, num_validation=512),

@@ -99,3 +99,13 @@ def test_a_streams_steps_without_a_hand_over_are_left_out() -> None:
     count = QueueCount(generated=8, trained=8, dropped=0, buffered=0)
     queue = QueueStats(groups=count, tokens=count, lag_mean=1.0)
     assert check_weights_arrived([*handed(), step(6, queue=queue)]).judgement is Judgement.PASS
+
+
+def test_a_streams_replicas_take_weights_at_steps_of_their_own_but_each_must_tell() -> None:
+    count = QueueCount(generated=8, trained=8, dropped=0, buffered=0)
+    queue = QueueStats(groups=count, tokens=count, lag_mean=1.0)
+    told = [step(n, queue=queue, arrivals=(arrival(n, replica=n % 2),)) for n in range(6)]
+    assert check_weights_arrived(told, num_replicas=2).judgement is Judgement.PASS
+    silent = check_weights_arrived(told, num_replicas=3)
+    assert silent.judgement is Judgement.INCONCLUSIVE
+    assert "the run tells of 2 replicas, there are 3" in silent.because

@@ -177,3 +177,12 @@ def test_nan_in_a_gap_is_never_sorted_or_averaged_away(values: list[float], fiel
     found = median_gap([_gap(1e-6).model_copy(update={field: value}) for value in values])
     assert found is not None
     assert math.isnan(getattr(found, field))
+
+
+def test_the_rollout_has_as_many_replicas_as_its_settings_say_and_the_trainer_one() -> None:
+    for settings, num in (({}, 1), ({"rollout_replicas": 2}, 2), ({"rollout_replicas": None}, 1)):
+        made = profile([step()], settings=settings)
+        rollout, trainer = made.role(Role.ROLLOUT), made.role(Role.TRAINER)
+        assert rollout is not None
+        assert trainer is not None
+        assert (rollout.num_replicas, trainer.num_replicas) == (num, 1)

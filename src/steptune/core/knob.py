@@ -70,3 +70,9 @@ class KnobSpec(Record):
 def heaviest(effects: tuple[Effect, ...]) -> Effect:
     """Return the effect with the heaviest burden of proof (NONE for an empty tuple)."""
     return max(effects, key=EFFECT_ORDER.index, default=Effect.NONE)
+
+
+def num_replicas(settings: Settings) -> int:
+    """Return how many rollout replicas a configuration has: `rollout_replicas`, 1 for a framework without the knob."""
+    value = settings.get("rollout_replicas")
+    return value if isinstance(value, int) and value > 1 else 1

@@ -3,7 +3,7 @@
 from steptune.core.errors import JobError, explain
 from steptune.core.job import AlgorithmSpec, JobSpec
 from steptune.core.model import DenseModel, ModelSpec
-from steptune.engine.knobs import EngineKnobs
+from steptune.engine.knobs import MAX_REPLICAS, EngineKnobs
 from steptune.engine.plan_shared import can_share_prompts
 
 RANKS = "train_ranks"
@@ -19,6 +19,12 @@ def asks_for_ranks(job: JobSpec) -> bool:
 def asks_for_replicas(job: JobSpec) -> bool:
     """Return whether the owner lets `rollout_replicas` move, or pins it: only then is it priced, with processes."""
     return job.devices.num_cores > 1 and (REPLICAS in job.knobs.allow or job.knobs.pin.get(REPLICAS, 1) != 1)
+
+
+def replica_numbers(job: JobSpec) -> tuple[int, ...]:
+    """Return the numbers of rollout replicas worth trying: powers of two that cores and prompts allow."""
+    most = min(job.devices.num_cores, job.algorithm.prompts_per_step, MAX_REPLICAS)
+    return tuple(num for num in (1, 2, 4, 8) if num <= most)
 
 
 def check_knobs(knobs: EngineKnobs, algorithm: AlgorithmSpec, model: ModelSpec) -> None:

@@ -201,7 +201,7 @@ class Loop:
             step=state.step_index,
             seconds=seconds,
             wall_by_role_s=walls,
-            spans=state.recorder.take() + supply.spans,
+            spans=state.recorder.take(),
             supply=supply,
             scored=scored,
             stats=stats,

@@ -35,7 +35,7 @@ def observation(
         step=step,
         step_time_s=seconds,
         wall_by_role_s=wall_by_role_s,
-        spans=sum_spans(spans),
+        spans=sum_spans(spans, supply),
         prompt_tokens=int(batch.prompts.lengths_B.sum()),
         completion_tokens=int(lengths.sum()),
         padded_tokens=stats.padded_tokens,
@@ -61,12 +61,13 @@ def observation(
     )
 
 
-def sum_spans(spans: Sequence[Span]) -> tuple[SpanTime, ...]:
-    """Return seconds per (role, phase, kind), in a fixed order."""
+def sum_spans(own: Sequence[Span], supply: Supply) -> tuple[SpanTime, ...]:
+    """Return seconds per (role, phase, kind), in a fixed order; of several processes side by side their mean."""
     totals: dict[tuple[str, str, str], float] = {}
-    for span in spans:
-        key = (span.role, span.phase, span.kind)
-        totals[key] = totals.get(key, 0.0) + span.seconds
+    for spans, num_processes in ((own, 1), (supply.spans, supply.num_remote)):
+        for span in spans:
+            key = (span.role, span.phase, span.kind)
+            totals[key] = totals.get(key, 0.0) + span.seconds / num_processes
     return tuple(
         SpanTime(role=role, phase=phase, kind=kind, seconds=seconds)
         for (role, phase, kind), seconds in sorted(totals.items())

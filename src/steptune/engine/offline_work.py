@@ -11,7 +11,7 @@ from steptune.core.errors import ModelError, explain
 from steptune.core.framework import ParityOutput
 from steptune.core.knob import KnobValue
 from steptune.core.profile import CostCurve
-from steptune.engine.knob_checks import asks_for_ranks
+from steptune.engine.knob_checks import asks_for_ranks, asks_for_replicas, replica_numbers
 from steptune.engine.knobs import DType, EngineKnobs, rollout_formats
 from steptune.engine.one_sided import replay_side
 from steptune.engine.orders import FindOrder, OfflineOrder, ProbeOrder, ReplayOrder, SideOrder, StartOrder
@@ -19,6 +19,7 @@ from steptune.engine.parity import param_distance, replay
 from steptune.engine.probe import PROBE_BUDGET_S, probe_trainer
 from steptune.engine.probe_handover import probe_handover
 from steptune.engine.probe_ranks import probe_ranks
+from steptune.engine.probe_replicas import probe_replicas
 from steptune.engine.probe_rollout import probe_rollout
 from steptune.engine.sft import load_or_train
 
@@ -65,11 +66,13 @@ def probe(order: ProbeOrder) -> list[CostCurve]:
     rollout = _options(pin, "rollout", threads, rollout_formats(order.job))
     folder, trained = Path(order.out_path).parent, _options(pin, "train", threads, TRAIN_FORMATS)
     ranked = probe_ranks(order.job, folder, trained[1]) if asks_for_ranks(order.job) else []
+    numbers = [num for num in replica_numbers(order.job) if num > 1] if asks_for_replicas(order.job) else []
     return [
         *probe_rollout(order.job, *rollout),
         *probe_trainer(order.job, *trained, budget_s=order.trainer_budget_s or PROBE_BUDGET_S),
         *probe_handover(order.job, *rollout),
         *ranked,
+        *probe_replicas(order.job, folder, numbers, *rollout),
     ]
 
 

@@ -6,3 +6,7 @@ that loads torch: about 3 seconds here, 20 on a machine that does much else (202
 
 PATIENCE_FACTOR = 20.0
 """Waits up to this many times the own part are patience too: the other one has about as much to do."""
+
+SMALL_PARAMETERS = 4e6
+"""Parameters up to which `MIN_PATIENCE_S` is enough for the first groups of a rollout that nobody has timed yet; above,
+patience grows with size, as work does (as `adapters.embedded.session` has it)."""

@@ -39,12 +39,12 @@ def probe_handover(
     trainer = Trainer(
         model, job.algorithm.model_copy(update={"kl_coef": 0.0, "num_updates": 1}), knobs, vocabulary_of(job).pad_id
     )
-    rows = _probe_rows(job, engine)
+    rows = probed_rows(job, engine)
     shared = SharedWeights(model)
     with tempfile.TemporaryDirectory() as folder:
-        inside = {m: _timed(lambda m=m: hand_over(m, model, engine, 1, Path(folder))) for m in ("copy", "file")}
-    probe_s = _timed(lambda: trainer.logprobs(rows, knobs.micro_batch_tokens))
-    write_s = _timed(lambda: shared.write(model.state_dict(), 1))
+        inside = {m: timed(lambda m=m: hand_over(m, model, engine, 1, Path(folder))) for m in ("copy", "file")}
+    probe_s = timed(lambda: trainer.logprobs(rows, knobs.micro_batch_tokens))
+    write_s = timed(lambda: shared.write(model.state_dict(), 1))
     half_file_s = inside["file"] / 2
     loads = [
         curve
@@ -52,11 +52,11 @@ def probe_handover(
         for curve in _load_curves(job, threads, dtype, shared, rows, half_file_s)
     ]
     return [
-        _once("handover", {"handover": "alias", "schedule": "sync"}, 0.0),
-        _once("handover", {"handover": "copy", "schedule": "sync"}, inside["copy"]),
-        _once("handover", {"handover": "file", "schedule": "sync"}, inside["file"]),
-        _once("handover", {"handover": "copy", "schedule": "one_step_off"}, write_s + probe_s),
-        _once("handover", {"handover": "file", "schedule": "one_step_off"}, half_file_s + probe_s),
+        once("handover", {"handover": "alias", "schedule": "sync"}, 0.0),
+        once("handover", {"handover": "copy", "schedule": "sync"}, inside["copy"]),
+        once("handover", {"handover": "file", "schedule": "sync"}, inside["file"]),
+        once("handover", {"handover": "copy", "schedule": "one_step_off"}, write_s + probe_s),
+        once("handover", {"handover": "file", "schedule": "one_step_off"}, half_file_s + probe_s),
         *loads,
     ]
 
@@ -68,16 +68,17 @@ def _load_curves(
     engine = rollout_engine(job, EngineKnobs(rollout_dtype=dtype))
     engine.load(probe_weights(job), 0)
     with torch_threads(threads):
-        score_s = _timed(lambda: _score(engine, rows, job))
-        load_s = _timed(lambda: engine.load(shared.read().state, 1))
+        score_s = timed(lambda: score_rows(engine, rows, job))
+        load_s = timed(lambda: engine.load(shared.read().state, 1))
     when: dict[str, KnobValue] = {"rollout_threads": threads, "rollout_dtype": dtype}
     return [
-        _once("load", {"handover": "copy", **when}, load_s + score_s),
-        _once("load", {"handover": "file", **when}, half_file_s + score_s),
+        once("load", {"handover": "copy", **when}, load_s + score_s),
+        once("load", {"handover": "file", **when}, half_file_s + score_s),
     ]
 
 
-def _probe_rows(job: JobSpec, engine: RolloutEngine) -> RolloutBatch:
+def probed_rows(job: JobSpec, engine: RolloutEngine) -> RolloutBatch:
+    """Return the rows that a hand-over's probe asks about."""
     engine.load(probe_weights(job), 0)
     prompts = probe_prompts(job, PROBE_ROWS)
     lengths_B = torch.full((PROBE_ROWS,), min(PROBE_LENGTH, job.algorithm.max_completion_len))
@@ -91,11 +92,13 @@ def _probe_rows(job: JobSpec, engine: RolloutEngine) -> RolloutBatch:
     return probe_rows(batch)
 
 
-def _score(engine: RolloutEngine, rows: RolloutBatch, job: JobSpec) -> None:
+def score_rows(engine: RolloutEngine, rows: RolloutBatch, job: JobSpec) -> None:
+    """Answer a hand-over's probe."""
     engine.score(rows.prompts, rows.completion_BT, rows.lengths_B, temperature=job.algorithm.temperature)
 
 
-def _timed(work: Callable[[], object]) -> float:
+def timed(work: Callable[[], object]) -> float:
+    """Return the median seconds of a call, after one that does not count."""
     work()
     seconds: list[float] = []
     for _ in range(NUM_REPEATS):
@@ -105,5 +108,6 @@ def _timed(work: Callable[[], object]) -> float:
     return median(seconds)
 
 
-def _once(name: str, when: dict[str, KnobValue], seconds: float) -> CostCurve:
+def once(name: str, when: dict[str, KnobValue], seconds: float) -> CostCurve:
+    """Return the curve of what is paid once."""
     return CostCurve(name=name, when=when, unit="1", points=(CurvePoint(x=1, seconds=seconds),))

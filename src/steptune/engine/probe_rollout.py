@@ -55,7 +55,7 @@ def _curves(job: JobSpec, threads: int, dtype: RolloutDType) -> list[CostCurve]:
     prefill: list[CurvePoint] = []
     for rows in row_counts(job.algorithm.rollouts_per_step):
         prompts = probe_prompts(job, rows)
-        traces = _repeated(lambda p=prompts: _generate(engine, p, job))
+        traces = repeated(lambda p=prompts: _generate(engine, p, job))
         seconds = median(t.timed_s[1] / t.decode_iterations for t in traces)
         decode.append(CurvePoint(x=rows, seconds=seconds))
         prefill.append(CurvePoint(x=traces[0].prefill_tokens, seconds=median(t.timed_s[0] for t in traces)))
@@ -65,7 +65,7 @@ def _curves(job: JobSpec, threads: int, dtype: RolloutDType) -> list[CostCurve]:
     ]
 
 
-def _repeated(generate: Callable[[], RolloutTrace]) -> list[RolloutTrace]:
+def repeated(generate: Callable[[], RolloutTrace]) -> list[RolloutTrace]:
     """Return the traces of `NUM_REPEATS` calls, fewer of slow ones, after one that does not count."""
     generate()
     traces = [generate()]
@@ -80,7 +80,7 @@ def row_counts(rollouts_per_step: int) -> list[int]:
 
 
 def probe_prompts(job: JobSpec, rows: int) -> PromptBatch:
-    """Return so many prompts of the job's own problems."""
+    """Return so many prompts of the job's own problems, each in a group of its own."""
     workload = job.workload
     texts = [train_problem(workload.seed, i, workload.levels).text for i in range(rows)]
     return prompt_batch(texts, range(rows), 1, vocabulary_of(job))

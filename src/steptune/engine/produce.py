@@ -89,27 +89,21 @@ class Producer:
 
     def _prompts(self, step: int, round_index: int) -> tuple[list[Problem], PromptBatch]:
         algorithm = self.job.algorithm
-        found = [self._problem(step, round_index, number) for number in range(algorithm.prompts_per_step)]
+        found = [
+            _problem(self.job, self.seed, step, round_index, number) for number in range(algorithm.prompts_per_step)
+        ]
         problems, indices = [problem for problem, _ in found], [index for _, index in found]
         return problems, prompt_batch([p.text for p in problems], indices, algorithm.group_size, self.vocabulary)
 
     def group_prompts(self, place: int, tries: int) -> tuple[Problem, PromptBatch]:
         """Return one group's problem and rows: the synchronous step's at the same place, in its round ``tries``."""
-        step, number = divmod(place, self.job.algorithm.prompts_per_step)
-        problem, index = self._problem(step, tries, number)
-        return problem, prompt_batch([problem.text], [index], self.job.algorithm.group_size, self.vocabulary)
+        return group_prompts(self.job, self.seed, self.vocabulary, place, tries)
 
     def forced_group(self, place: int) -> Tensor | None:
         """Return one group's forced lengths, if lengths are forced."""
         step, number = divmod(place, self.job.algorithm.prompts_per_step)
         lengths_B, size = self._forced_lengths(step), self.job.algorithm.group_size
         return None if lengths_B is None else lengths_B[number * size : (number + 1) * size]
-
-    def _problem(self, step: int, round_index: int, number: int) -> tuple[Problem, int]:
-        algorithm, workload = self.job.algorithm, self.job.workload
-        first = (step * algorithm.max_sampling_rounds + round_index) * algorithm.prompts_per_step
-        index = self.seed * SEED_STRIDE + first + number
-        return train_problem(workload.seed, index, workload.levels), index
 
     def _forced_lengths(self, step: int) -> Tensor | None:
         if self.forced is None:
@@ -158,6 +152,22 @@ def rollout_engine(job: JobSpec, knobs: EngineKnobs, shared: Transformer | None 
         shared=shared,
         context_len=vocabulary.context_len,
     )
+
+
+def group_prompts(
+    job: JobSpec, seed: int, vocabulary: Vocabulary, place: int, tries: int
+) -> tuple[Problem, PromptBatch]:
+    """Return the problem and rows of one place of the queue; see `Producer.group_prompts`."""
+    step, number = divmod(place, job.algorithm.prompts_per_step)
+    problem, index = _problem(job, seed, step, tries, number)
+    return problem, prompt_batch([problem.text], [index], job.algorithm.group_size, vocabulary)
+
+
+def _problem(job: JobSpec, seed: int, step: int, round_index: int, number: int) -> tuple[Problem, int]:
+    algorithm, workload = job.algorithm, job.workload
+    first = (step * algorithm.max_sampling_rounds + round_index) * algorithm.prompts_per_step
+    index = seed * SEED_STRIDE + first + number
+    return train_problem(workload.seed, index, workload.levels), index
 
 
 def _mixed(raw_reward_B: Tensor, group_size: int) -> Tensor:

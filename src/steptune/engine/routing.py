@@ -8,7 +8,12 @@ iteration costs much the same for few rows as for many; the longest row of a rep
 from collections.abc import Sequence
 from typing import Literal
 
+from steptune.engine.knobs import RolloutRouting
+
 Rule = Literal["round_robin", "least_loaded", "longest_first"]
+
+RULES: dict[RolloutRouting, Rule] = {"round_robin": "round_robin", "least_tokens": "least_loaded"}
+"""The rule behind each value of the knob; its sizes are `group_tokens`."""
 
 
 def route(rule: Rule, sizes: Sequence[float], loads: Sequence[float], first: int) -> list[tuple[int, int]]:
@@ -27,3 +32,11 @@ def route(rule: Rule, sizes: Sequence[float], loads: Sequence[float], first: int
         left[replica] += sizes[group]
         placed.append((group, replica))
     return placed
+
+
+def group_tokens(prompt_lengths: Sequence[int], limits: Sequence[int], *, share_prefill: bool) -> float:
+    """Return how many tokens a group's rows may need: their prompts', one where it is shared, and those they may say.
+
+    What rows *will* say nobody knows; lengths that stand for it in a replayed trial are not for the router to see.
+    """
+    return sum(limits) + (prompt_lengths[0] if share_prefill else sum(prompt_lengths))

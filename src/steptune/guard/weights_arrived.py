@@ -22,7 +22,8 @@ NAME = "weights_arrived"
 def check_weights_arrived(candidate: Sequence[Observation], *, num_replicas: int = 1) -> Verdict:
     """Judge the hand-overs of the candidate's steps, in order.
 
-    A stream takes weights up when its bound on the age asks for it, so its steps (those with a `queue`) may lack one.
+    A stream takes weights up when its bound on the age asks for it, each replica for itself, so its steps (those with a
+    `queue`) may lack one.
     """
     limit = "every replica at the trainer's version, every tensor bit for bit after the cast, and moved by every update"
     missing = _missing(candidate, num_replicas)
@@ -42,11 +43,17 @@ def _missing(candidate: Sequence[Observation], num_replicas: int) -> Finding | N
     told = [step for step in candidate if step.arrivals]
     if len(told) < MIN_STEPS:
         return unknown(f"need {MIN_STEPS} steps with a hand-over, got {len(told)}")
-    few = next((step for step in told if len({a.replica for a in step.arrivals}) < num_replicas), None)
+    few = next((step for step in told if step.queue is None and len(_replicas([step])) < num_replicas), None)
     if few is not None:
         return unknown(f"step {few.step} tells of {len(few.arrivals)} replicas, there are {num_replicas}")
+    if len(_replicas(told)) < num_replicas:
+        return unknown(f"the run tells of {len(_replicas(told))} replicas, there are {num_replicas}")
     empty = any(a.num_tensors < 1 or a.num_wrong < 0 for step in told for a in step.arrivals)
     return unknown("a hand-over counts no tensors") if empty else None
+
+
+def _replicas(steps: Sequence[Observation]) -> set[int]:
+    return {arrival.replica for step in steps for arrival in step.arrivals}
 
 
 def _arrived(arrivals: Sequence[Arrival]) -> Finding:

@@ -7,7 +7,7 @@ from statistics import fmean, median
 
 from steptune.core.estimate import Estimate, Source
 from steptune.core.job import JobSpec
-from steptune.core.knob import KnobValue
+from steptune.core.knob import KnobValue, num_replicas
 from steptune.core.phase import Role, SpanKind
 from steptune.core.profile import (
     CostCurve,
@@ -64,7 +64,7 @@ def profile_of(job: JobSpec, inputs: ProfileInputs) -> Profile:
         settings=inputs.settings,
         work=work_signature(job),
         step_time=mean_estimate([o.step_time_s for o in kept], "s"),
-        roles=tuple(_role(role, kept, job) for role in _roles(kept)),
+        roles=tuple(_role(role, kept, job, num_replicas(inputs.settings)) for role in _roles(kept)),
         lengths=inputs.lengths,
         tokens_per_step=mean_estimate(tokens, "token"),
         tokens_per_device_s=Estimate(
@@ -134,7 +134,7 @@ def _roles(kept: Sequence[Observation]) -> list[Role]:
     return [role for role in Role if role in kept[0].wall_by_role_s]
 
 
-def _role(role: Role, kept: Sequence[Observation], job: JobSpec) -> RoleProfile:
+def _role(role: Role, kept: Sequence[Observation], job: JobSpec, num_rollouts: int) -> RoleProfile:
     keys = sorted({(s.phase, s.kind) for o in kept for s in o.spans if s.role == role})
     phases = tuple(
         PhaseTime(
@@ -147,7 +147,7 @@ def _role(role: Role, kept: Sequence[Observation], job: JobSpec) -> RoleProfile:
     )
     return RoleProfile(
         role=role,
-        num_replicas=1,
+        num_replicas=num_rollouts if role is Role.ROLLOUT else 1,
         num_devices=float(job.devices.num_cores),
         wall_s=fmean(o.wall_by_role_s[role] for o in kept),
         phases=phases,

@@ -14,7 +14,7 @@ from steptune.core.event import Screened, TrialEnded, TrialStarted
 from steptune.core.forecast import Forecast
 from steptune.core.framework import LaunchSpec
 from steptune.core.job import JobSpec, Objective
-from steptune.core.knob import Effect, Settings
+from steptune.core.knob import Effect, Settings, num_replicas
 from steptune.core.profile import NoiseFloor
 from steptune.core.trial import Observation, Trial, TrialState
 from steptune.core.verdict import Verdict
@@ -281,15 +281,15 @@ def guard_trial(context: Context, trial: Trial) -> tuple[Verdict, ...]:
             total_bytes=context.framework.total_memory_bytes(),
             headroom_frac=job.limits.memory_headroom_frac,
         ),
-        *weights_arrived(candidate),
+        *weights_arrived(candidate, settings),
     )
 
 
-def weights_arrived(candidate: Sequence[Observation]) -> tuple[Verdict, ...]:
+def weights_arrived(candidate: Sequence[Observation], settings: Settings) -> tuple[Verdict, ...]:
     """Return the verdict on the hand-overs; none where the framework, or the schedule, tells of none."""
     if not any(step.arrivals for step in candidate):
         return ()
-    return (check_weights_arrived(candidate),)
+    return (check_weights_arrived(candidate, num_replicas=num_replicas(settings)),)
 
 
 def scaled(ratio: Estimate | None, found: SearchState) -> Estimate | None:

@@ -43,6 +43,15 @@ def test_a_second_rank_is_a_process_with_gradients_here_and_in_shared_memory() -
     assert two - one == pytest.approx(RANK_PROCESS_BYTES + 2 * WHOLE, rel=1e-3)
 
 
+def test_a_further_replica_is_a_process_that_reads_and_holds_weights_and_decodes_its_rows() -> None:
+    # 4 of the 8 rows decode in a process of their own, whose peak stands beside the trainer's; slots, read copy, model
+    decode = 4 * 3 * 4 * 1000
+    assert planned(rollout_replicas=2) - planned() == pytest.approx(WORKER_PROCESS_BYTES + 4 * WHOLE + decode)
+    # a bf16 replica's model is half as large; beside an overlapped rollout the slots are there already
+    half, one = (planned(rollout_replicas=num, schedule="one_step_off", rollout_dtype="bf16") for num in (2, 1))
+    assert half - one == pytest.approx(WORKER_PROCESS_BYTES + 1.5 * WHOLE)
+
+
 def test_an_evaluation_counts_where_it_is_the_largest_moment_and_never_beyond_its_bound() -> None:
     assert planned(num_validation=2) == planned(num_validation=1)  # training is larger
     few, many, most = (planned(num_validation=number, positions=1) for number in (200, 400, 10**9))

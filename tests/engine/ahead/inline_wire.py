@@ -1,7 +1,7 @@
 """A rollout worker without a process: it works when the trainer listens, as eagerly as the test wants."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from steptune.engine.ahead.bound import age_bound
 from steptune.engine.ahead.messages import Made, Paused, Standing
@@ -50,15 +50,41 @@ class InlineWire:
             self.answers.append(made)
 
 
+class InlineWires:
+    """All replicas' wires. Who is waited for works until it has said something, if nobody else has."""
+
+    def __init__(self, wires: Sequence[InlineWire]) -> None:
+        self.wires = wires
+
+    def send(self, replica: int, standing: Standing) -> None:
+        self.wires[replica].send(standing)
+
+    def has_answer(self) -> bool:
+        return max(wire.has_answer() for wire in self.wires)  # all of them: looking is what lets one work
+
+    def receive(self, waits_for: int) -> tuple[int, Made | Paused]:
+        replica = next((number for number, wire in enumerate(self.wires) if wire.answers), waits_for)
+        return replica, self.wires[replica].receive()
+
+    def close(self) -> None:
+        for wire in self.wires:
+            wire.close()
+
+
 def inline_source(state: LoopState, eager: Callable[[], bool] = lambda: True) -> Ahead:
     spec = state.spec
     channel = weight_channel(spec.knobs.handover, state.model, spec.folder)
-    worker = worker_spec(spec.job, spec.knobs, spec.seed, spec.forced, spec.folder)
-    side = RolloutSide(worker, age_bound(spec.job, spec.knobs), channel)
-    return Ahead(state, InlineWire(side, eager), channel)
+    workers = [
+        worker_spec(spec.job, spec.knobs, spec.seed, spec.forced, spec.folder, replica)
+        for replica in range(spec.knobs.rollout_replicas)
+    ]
+    bound = age_bound(spec.job, spec.knobs)
+    return Ahead(
+        state, InlineWires([InlineWire(RolloutSide(worker, bound, channel), eager) for worker in workers]), channel
+    )
 
 
-def wire_of(loop: Loop) -> InlineWire:
+def wire_of(loop: Loop, replica: int = 0) -> InlineWire:
     assert isinstance(loop.source, Ahead)
-    assert isinstance(loop.source.wire, InlineWire)
-    return loop.source.wire
+    assert isinstance(loop.source.wires, InlineWires)
+    return loop.source.wires.wires[replica]

@@ -60,7 +60,7 @@ def test_a_rank_that_hangs_is_stopped_beside_an_asynchronous_rollout(tmp_path: P
     for step in steps:
         train = {s.phase: s.seconds for s in step.spans if s.role == "trainer" and s.phase.startswith("train")}
         assert train["train"] >= sum(seconds for phase, seconds in train.items() if phase != "train")
-    second, worker = loop.state.trainer.second, loop.source.wire.process  # type: ignore[union-attr]
+    second, worker = loop.state.trainer.second, loop.source.wires.ends[0].process  # type: ignore[union-attr]
     assert second is not None
     rank = second.worker.process  # type: ignore[union-attr]
     second.patience_s = 0.01

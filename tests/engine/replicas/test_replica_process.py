@@ -12,12 +12,16 @@ import torch
 
 from steptune.core.errors import TrialError
 from steptune.core.job import JobSpec
+from steptune.engine.ahead.wires import ProcessWires
 from steptune.engine.loop import Loop
+from steptune.engine.supply.ahead import Ahead
 from steptune.engine.supply.in_process import InProcess
 from steptune.engine.supply.one_step_off import OneStepOff
 from steptune.engine.worker import WorkerProcess
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "ahead"))
+from inline_wire import inline_source
 from inline_worker import inline_one_step_off, inline_sync
 from loop_cases import small_job, small_loop
 from trainer_cases import flat_params
@@ -94,3 +98,30 @@ def test_one_step_ahead_the_worker_tells_of_its_replica_and_nothing_is_left_runn
     first = again.step()
     assert first.loss == losses[first.step]
     again.close()
+
+
+def test_a_streams_replica_that_dies_is_named_and_none_is_left_running(tmp_path: Path) -> None:
+    how = {"schedule": "async", "max_lag": 1, "correction": "tis", "compact_finished": True, "checkpoint_every": 1}
+    how |= {"rollout_replicas": 2, "rollout_routing": "least_tokens"}
+    loop = small_loop(job(), tmp_path, **how)
+    steps = [loop.step() for _ in range(3)]
+    assert all(step.lag_max <= 1 for step in steps)
+    assert {arrival.replica for step in steps for arrival in step.arrivals} == {0, 1}
+    assert steps[-1].memory_peak_bytes > 6e8  # type: ignore[operator]  # three processes'
+    assert isinstance(loop.source, Ahead)
+    assert isinstance(loop.source.wires, ProcessWires)
+    both = [end.process for end in loop.source.wires.ends]
+    os.kill(both[1].pid or 0, signal.SIGKILL)
+    with pytest.raises(TrialError, match=r"rollout replica 1 \(process \d+\) died with exit code -9 \(SIGKILL\)"):
+        [loop.step() for _ in range(5)]
+    done = loop.step_index
+    loop.close()
+    assert not any(process.is_alive() for process in both)
+    again = small_loop(job(), tmp_path, make_source=inline_source, **how)
+    assert again.resume() == ()
+    step = again.step()
+    again.close()
+    assert step.step == done
+    assert step.queue is not None
+    assert step.queue.groups.is_conserved
+    assert step.queue.groups.trained == 4 * (done + 1)

@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from steptune.core.job import DenseModel
 from steptune.engine.knobs import EngineKnobs, RolloutRouting
-from steptune.engine.replicas.shares import group_tokens, merged, shares, summed
+from steptune.engine.replicas.shares import merged, shares, summed
 from steptune.engine.rollout import RolloutEngine
+from steptune.engine.routing import group_tokens
 from steptune.engine.types import PromptBatch
 
 SPEC = DenseModel(num_layers=1, d_model=16, num_heads=2, num_kv_heads=1, d_ff=16)
@@ -86,9 +87,11 @@ def test_in_turn_or_to_whoever_has_fewest_tokens_to_do() -> None:
 
 
 def test_a_shared_prompt_counts_once() -> None:
-    prompts, limit_B = prompts_of([20, 3], 2), torch.full((4,), 5)
-    assert group_tokens(prompts, limit_B, share_prefill=False) == [2 * 20 + 10, 2 * 3 + 10]
-    assert group_tokens(prompts, limit_B, share_prefill=True) == [20 + 10, 3 + 10]
+    assert group_tokens([20, 20], [5, 5], share_prefill=False) == 2 * 20 + 10
+    assert group_tokens([20, 20], [5, 5], share_prefill=True) == 20 + 10
+    # shared 22, 13, 13, 13 tokens; each row's own 34, 16, 16, 16
+    assert groups_of([12, 3, 3, 3], [5, 5, 5, 5], "least_tokens", share_prefill=True) == [[0, 3], [1, 2]]
+    assert groups_of([12, 3, 3, 3], [5, 5, 5, 5], "least_tokens", share_prefill=False) == [[0], [1, 2, 3]]
 
 
 def test_later_turns_go_where_the_earlier_ones_are_and_count_as_load() -> None:

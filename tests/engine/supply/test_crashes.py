@@ -44,7 +44,7 @@ def assert_kept_bound_and_work(steps: list[Observation]) -> None:
 
 
 def worker_of(loop: Loop) -> SpawnProcess:
-    return (loop.source.remote.worker if isinstance(loop.source, OneStepOff) else loop.source.wire).process  # type: ignore[union-attr]
+    return (loop.source.remote.worker if isinstance(loop.source, OneStepOff) else loop.source.wires.ends[0]).process  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("how", [OFF, AHEAD], ids=["one_step_off", "async"])

@@ -150,18 +150,22 @@ def expert_levers(job: JobSpec) -> tuple[Lever, ...]:
             "micro_batch_tokens": (EXPERT_MICRO_BATCH_TOKENS, "flat from 1024 to 8192 positions (measured)"),
             "recompute": (False, "activations fit"),
             "logprob_batch_tokens": _old_logprob_pass(job, EXPERT_MICRO_BATCH_TOKENS),
-            "handover": ("alias", "one process and one number format: nothing has to move"),
+            "handover": _cheapest_handover(job),
         },
     )
 
 
 def _table(job: JobSpec, rows: dict[str, _Row]) -> tuple[Lever, ...]:
     """Return the levers in the order of `EngineKnobs`: those all baselines share added, the job's pins on top."""
-    cores = job.devices.num_cores
+    cores, num_replicas = job.devices.num_cores, _num_replicas(job)
     threads = (cores, f"torch uses every core by default; TRL leaves it so ({cores} here)")
+    shared_out = (
+        max(1, cores // num_replicas),
+        f"every core, shared out to the {num_replicas} replicas that are pinned",
+    )
     shared: dict[str, _Row] = {
         "rollout_engine": ("embedded", "the engine that is tuned; vLLM is pinned by its owner or not used"),
-        "rollout_threads": threads,
+        "rollout_threads": threads if num_replicas == 1 else shared_out,
         "rollout_replicas": (1, "one process a device generates: a CPU is one device to `accelerate`"),
         "rollout_routing": ("round_robin", "nothing to choose between with one replica"),
         "train_threads": threads,
@@ -192,6 +196,18 @@ def _table(job: JobSpec, rows: dict[str, _Row]) -> tuple[Lever, ...]:
             )
         )
     return tuple(Lever(knob=knob, value=chosen[knob][0], why=chosen[knob][1]) for knob in known)
+
+
+def _num_replicas(job: JobSpec) -> int:
+    """Return the rollout replicas that the owner pins; no baseline has several of itself."""
+    pinned = job.knobs.pin.get("rollout_replicas")
+    return pinned if isinstance(pinned, int) and pinned > 1 else 1
+
+
+def _cheapest_handover(job: JobSpec) -> _Row:
+    if _num_replicas(job) > 1:
+        return "copy", "replicas have processes of their own, which a copy through memory reaches"
+    return "alias", "one process and one number format: nothing has to move"
 
 
 def _strongest_layout(job: JobSpec) -> _Row:

@@ -19,8 +19,6 @@ def _impossible(job: JobSpec, knobs: EngineKnobs) -> Iterator[str]:
     overlaps = knobs.schedule != "sync"
     if knobs.rollout_engine != "embedded":
         yield f"rollout_engine={knobs.rollout_engine} cannot be forecast: `steptune train` runs it"
-    if knobs.rollout_replicas > 1:
-        yield "rollout_replicas cannot be forecast: `steptune train` runs them"
     if knobs.handover == "alias" and overlaps:
         yield "handover=alias needs rollout and trainer in one process"
     if knobs.handover == "alias" and knobs.rollout_dtype != "fp32":
@@ -70,3 +68,5 @@ def _wasteful(job: JobSpec, knobs: EngineKnobs) -> Iterator[str]:
         yield "max_lag below the updates of one step lets nothing overlap or go on"
     if knobs.offload:
         yield "offload frees nothing where the device's memory is the host's"
+    if knobs.rollout_replicas > 1 and knobs.handover == "file":
+        yield "handover=file to several replicas is measured by nobody: handover=copy goes through memory"

@@ -49,12 +49,17 @@ def _continuous(lengths_B: list[int], capacity: int) -> tuple[Counter[int], int]
 @final
 @dataclass(kw_only=True, slots=True)
 class StreamCounts:
-    """What a stream does: ``StreamCounts(decode=Counter({8: 21, 5: 3}), prefill=Counter({48: 2}))``."""
+    """What a stream, or a batch, does: ``StreamCounts(decode=Counter({8: 21, 5: 3}), prefill=Counter({48: 2}))``."""
 
     decode: Counter[int] = field(default_factory=Counter[int])
     """Rows running to iterations."""
     prefill: Counter[int] = field(default_factory=Counter[int])
     """Prompt positions computed at once, padding included, to how often."""
+
+    def add(self, other: "StreamCounts") -> None:
+        """Count what ``other`` does too."""
+        self.decode.update(other.decode)
+        self.prefill.update(other.prefill)
 
 
 def stream_counts(

@@ -284,10 +284,11 @@ def replayable_sides(job: JobSpec, knobs: EngineKnobs) -> frozenset[Role]:
     """Return the sides whose seconds on a recorded batch are those of a run.
 
     A recorded batch holds what was trained on: rounds that dynamic sampling threw away are not in it, nor are experts
-    that another rollout would have recorded. A quota is given to processes, two ranks share a memory bus with a rollout
-    that waits, and a foreign engine is not this one.
+    that another rollout would have recorded. A quota is given to processes, ranks and replicas share a memory bus with
+    others, and a foreign engine is not this one.
     """
-    is_plain = knobs.rollout_cores is None and knobs.train_ranks == 1 and not knobs.router_replay
+    is_alone = knobs.train_ranks == 1 and knobs.rollout_replicas == 1
+    is_plain = is_alone and knobs.rollout_cores is None and not knobs.router_replay
     if not is_plain:
         return frozenset()
     has_all_rollouts = not job.algorithm.dynamic_sampling and knobs.rollout_engine == "embedded"

@@ -10,8 +10,8 @@ from steptune.core.job import JobSpec
 from steptune.core.knob import Effect, KnobSpec, KnobValue, Restart
 from steptune.core.model import ExpertFields
 from steptune.core.phase import Role
-from steptune.engine.knob_checks import asks_for_ranks, asks_for_replicas
-from steptune.engine.knobs import MAX_REPLICAS, rollout_formats
+from steptune.engine.knob_checks import asks_for_ranks, asks_for_replicas, replica_numbers
+from steptune.engine.knobs import rollout_formats
 from steptune.engine.plan_shared import can_share_prompts
 from steptune.engine.quota.split import splits
 
@@ -56,7 +56,7 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
     schedules, ages, factors = _staleness(job)
     inflight: tuple[KnobValue, ...] = (False, True) if "async" in schedules else (False,)
     ranks: tuple[KnobValue, ...] = (1, 2) if asks_for_ranks(job) else (1,)
-    replicas = num_replicas(job) if asks_for_replicas(job) else (1,)
+    replicas = replica_numbers(job) if asks_for_replicas(job) else (1,)
     routings: tuple[KnobValue, ...] = ("round_robin", "least_tokens") if len(replicas) > 1 else ("round_robin",)
     orders: tuple[KnobValue, ...] = ("arrival", "longest_first") if ORDER_MOVED_IF in job.knobs.allow else ("arrival",)
     layouts = tuple(name for name in LAYOUTS if name != "shared_prefix" or can_share_prompts(job.model))
@@ -103,12 +103,6 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
         _knob("handover", trainer, ("copy", "alias", "file"), none, "how weights reach the rollout"),
         _knob("correction", trainer, ("none", "tis"), staleness, "importance-sampling correction"),
     )
-
-
-def num_replicas(job: JobSpec) -> tuple[int, ...]:
-    """Return the numbers of rollout replicas worth trying: powers of two that cores and prompts allow."""
-    most = min(job.devices.num_cores, job.algorithm.prompts_per_step, MAX_REPLICAS)
-    return tuple(num for num in (1, 2, 4, 8) if num <= most)
 
 
 def _staleness(job: JobSpec) -> tuple[tuple[KnobValue, ...], tuple[KnobValue, ...], tuple[KnobValue, ...]]:

@@ -5,6 +5,8 @@
     overlapped    the same, but decode step and micro-batch at once
                   + the worker's process, its copy of what it reads, and two slots of weights in shared memory
     two ranks     + the second one's process and its gradients
+    N replicas    + N - 1 processes, each with a rollout's copy and what it reads; caches and decode steps of all,
+                  and the slots of weights where the rollout is synchronous, too
 
 Tensors were counted from the engine's own modules; `bench/memory_growth.py` compares with the peak of resident memory.
 The surprise: the rollout keeps its cache for the next step, so it stands beside a training micro-batch.
@@ -86,7 +88,8 @@ def memory_bytes(
     once = FIXED_BYTES + _state_bytes(job, knobs) + _other_processes_bytes(job, knobs)
     decode = float(BYTES_FP32 * DECODE_LOGITS_COPIES * rows * num_tokens)
     train = knobs.train_ranks * train + BYTES_FP32 * _numbers(job)
-    working = decode + train if knobs.schedule != "sync" else max(decode, train)
+    own = decode / knobs.rollout_replicas  # of the replica that takes turns with the trainer
+    working = decode + train if knobs.schedule != "sync" else decode - own + max(own, train)
     return once + rows * _cache_bytes(job, knobs, longest) + max(working, _evaluation_bytes(job, longest))
 
 
@@ -104,23 +107,28 @@ def _evaluation_bytes(job: JobSpec, longest: int) -> float:
 
 def _state_bytes(job: JobSpec, knobs: EngineKnobs) -> float:
     numbers = _numbers(job)
-    rollout = {"alias": 0}.get(knobs.handover, BYTES_BF16 if knobs.rollout_dtype == "bf16" else BYTES_FP32)
+    rollout = {"alias": 0}.get(knobs.handover, _rollout_bytes(knobs))
     reference = BYTES_FP32 if job.algorithm.kl_coef > 0 else 0
     return float(numbers * (COPIES_TRAINED * BYTES_FP32 + rollout + reference))
 
 
 def _other_processes_bytes(job: JobSpec, knobs: EngineKnobs) -> float:
-    """Return what further processes are and hold beside the rollout's model, cache and decode step.
+    """Return what further processes are and hold beside the rollout's model, caches and decode steps.
 
     Trainer ranks share weights and optimizer; each further one is a process with gradients of its own. The rollout's
     process reads weights into memory of its own before its engine takes them over, from two shared slots or a file.
+    So does every further replica, whose model comes on top.
     """
-    whole = BYTES_FP32 * _numbers(job)
+    numbers, whole = _numbers(job), BYTES_FP32 * _numbers(job)
     ranks = (knobs.train_ranks - 1) * (RANK_PROCESS_BYTES + RANK_GRADIENTS * whole)
-    if knobs.schedule == "sync":
-        return ranks
-    slots = 0 if knobs.handover == "file" else WEIGHT_SLOTS
-    return ranks + WORKER_PROCESS_BYTES + (slots + 1) * whole
+    num_workers = knobs.rollout_replicas - (1 if knobs.schedule == "sync" else 0)
+    slots = 0 if knobs.handover == "file" or not num_workers else WEIGHT_SLOTS
+    copies = (knobs.rollout_replicas - 1) * numbers * _rollout_bytes(knobs)
+    return ranks + num_workers * (WORKER_PROCESS_BYTES + whole) + slots * whole + copies
+
+
+def _rollout_bytes(knobs: EngineKnobs) -> int:
+    return BYTES_BF16 if knobs.rollout_dtype == "bf16" else BYTES_FP32
 
 
 def _train_bytes(model: ModelSpec, knobs: EngineKnobs, positions: int, extra_keys: int, longest: int) -> float:
@@ -160,13 +168,15 @@ def _logits_bytes(model: ModelSpec, knobs: EngineKnobs, positions: float) -> flo
 
 
 def _running_rows(job: JobSpec, knobs: EngineKnobs) -> int:
-    rows = math.ceil(job.algorithm.rollouts_per_step * (knobs.partial_rollout or 1))
-    return min(knobs.rollout_concurrency or rows, rows)
+    """Return the rows that decode at once, of all replicas together."""
+    groups = math.ceil(job.algorithm.prompts_per_step / knobs.rollout_replicas)
+    rows = math.ceil(groups * job.algorithm.group_size * (knobs.partial_rollout or 1))
+    return knobs.rollout_replicas * min(knobs.rollout_concurrency or rows, rows)
 
 
 def _cache_bytes(job: JobSpec, knobs: EngineKnobs, longest: int) -> float:
     shape = shape_of_model(job.model)
-    each = BYTES_BF16 if knobs.rollout_dtype == "bf16" else BYTES_FP32
+    each = _rollout_bytes(knobs)
     return float(kv_bytes(shape, longest, each) + state_bytes_per_sequence(shape))
 
 

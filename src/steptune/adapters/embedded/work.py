@@ -5,13 +5,12 @@ remembered; a space of 100,000 configurations needs a few hundred counts.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import final
 
-from steptune.adapters.embedded.carry_plan import carried_counts
-from steptune.adapters.embedded.decode_plan import running_rows, stream_counts
 from steptune.adapters.embedded.memory import memory_bytes
+from steptune.adapters.embedded.rollout_work import REPLICATED, Step, replicated, rollout_count, steps_ahead, work_items
 from steptune.core.job import JobSpec
 from steptune.core.knob import KnobValue
 from steptune.core.phase import Role
@@ -20,7 +19,6 @@ from steptune.core.work import OneThread, PlannedWork, WorkItem
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.plan import TrainPlan, plan_batch
 from steptune.engine.quota.split import Split, split_of
-from steptune.engine.stream.carry import carry_bound
 from steptune.engine.stream.conflicts import is_stream
 
 MAX_STEPS_COUNTED = 8
@@ -66,7 +64,7 @@ class WorkCounter:
             schedule="one_step_off" if overlaps else "sync",
             lag=_lag(self.job, knobs),
             trainer_cores=float(knobs.train_ranks * knobs.train_threads) if split is None else split.trainer,
-            rollout_cores=float(knobs.rollout_threads) if split is None else split.rollout,
+            rollout_cores=float(knobs.rollout_replicas * knobs.rollout_threads) if split is None else split.rollout,
             memory_bytes=self._memory_bytes(knobs, train),
             padded_tokens=train.padded_tokens,
             active_tokens=train.active_tokens,
@@ -79,6 +77,8 @@ class WorkCounter:
             knobs.compact_finished,
             knobs.rollout_dtype,
             knobs.rollout_threads,
+            knobs.rollout_replicas,
+            knobs.rollout_routing,
             *(
                 (knobs.schedule, knobs.max_lag, knobs.inflight_update, knobs.partial_rollout)
                 if is_stream(knobs)
@@ -86,7 +86,7 @@ class WorkCounter:
             ),
         )
         if key not in self._rollout:
-            self._rollout[key] = _rollout_count(knobs)(self.job, knobs, _steps(self.lengths))
+            self._rollout[key] = rollout_count(knobs)(self.job, knobs, _steps(self.lengths))
         return self._rollout[key]
 
     def _train_side(self, knobs: EngineKnobs) -> TrainSide:
@@ -122,93 +122,6 @@ def _lag(job: JobSpec, knobs: EngineKnobs) -> int:
     return 0 if knobs.schedule == "sync" else job.algorithm.num_updates
 
 
-Step = tuple[Sequence[int], Sequence[int]]
-"""Prompt and completion lengths of one step's rows."""
-
-Count = Callable[[JobSpec, EngineKnobs, Sequence[Step]], tuple[WorkItem, ...]]
-
-
-def _rollout_count(knobs: EngineKnobs) -> Count:
-    if knobs.partial_rollout is not None:
-        return carried_items
-    return stream_items if knobs.schedule == "async" else rollout_items
-
-
-def rollout_items(job: JobSpec, knobs: EngineKnobs, steps: Sequence[Step]) -> tuple[WorkItem, ...]:
-    """Return decode and prefill work per step, averaged over ``steps``."""
-    decode: Counter[int] = Counter()
-    prefill: Counter[int] = Counter()
-    for prompt_B, completion_B in steps:
-        counts, admissions = running_rows(
-            completion_B, concurrency=knobs.rollout_concurrency, continuous=knobs.compact_finished
-        )
-        decode.update(counts)
-        rows = len(prompt_B) // job.algorithm.group_size if knobs.share_prefill else len(prompt_B)
-        parts = 1 if knobs.share_prefill else admissions
-        prefill[round(rows * (max(prompt_B) - 1) / parts)] += parts
-    return _priced_rollout(knobs, decode, prefill, len(steps))
-
-
-def stream_items(job: JobSpec, knobs: EngineKnobs, steps: Sequence[Step]) -> tuple[WorkItem, ...]:
-    """Return a stream's decode and prefill work per step, averaged over ``steps``.
-
-    The slots are filled across the ends of steps. Without `inflight_update` they run empty before new weights are
-    taken, where the rollout is the slower side: once in as many steps as may be ahead (`ahead.rollout_side`). Where
-    the trainer is the slower side they run empty more often, and nothing waits for them.
-    """
-    assert knobs.max_lag is not None, "an asynchronous run has a bound (`conflicts`)"
-    decode: Counter[int] = Counter()
-    prefill: Counter[int] = Counter()
-    span = len(steps) if knobs.inflight_update else steps_ahead(job, knobs)
-    for first in range(0, len(steps), span):
-        chunk = steps[first : first + span]
-        counts = stream_counts(
-            [length for prompt_B, _ in chunk for length in prompt_B],
-            [length for _, completion_B in chunk for length in completion_B],
-            group_size=job.algorithm.group_size,
-            num_slots=min(knobs.rollout_concurrency or len(chunk[0][0]), len(chunk[0][0])),
-            share_prefill=knobs.share_prefill,
-        )
-        decode.update(counts.decode)
-        prefill.update(counts.prefill)
-    return _priced_rollout(knobs, decode, prefill, len(steps))
-
-
-def steps_ahead(job: JobSpec, knobs: EngineKnobs) -> int:
-    """Return how many steps' groups a stream may have begun: it runs empty, and takes new weights, once in as many.
-
-    Loads are seen more often (0.9 to 1.4 a step at a lag of one, 0.55 at two, in three jobs of the first prospective
-    campaign), but steps are not longer for it: counted so, four of five such steps were forecast 6 to 18 % too long.
-    """
-    return 1 + (knobs.max_lag or 0) // job.algorithm.num_updates
-
-
-def carried_items(job: JobSpec, knobs: EngineKnobs, steps: Sequence[Step]) -> tuple[WorkItem, ...]:
-    """Return decode and prefill work of a run whose unfinished rows go on in the next step, per step."""
-    bound, size = carry_bound(job, knobs), job.algorithm.group_size
-    num_rows = bound.capacity * size
-    counts = carried_counts(
-        [[length for prompt_B, _ in steps for length in prompt_B], [n for _, lengths_B in steps for n in lengths_B]],
-        group_size=size,
-        per_step=bound.groups_per_step,
-        capacity=bound.capacity,
-        max_lag_steps=bound.max_lag // bound.updates_per_step,
-        num_slots=min(knobs.rollout_concurrency or num_rows, num_rows),
-        share_prefill=knobs.share_prefill,
-    )
-    return _priced_rollout(knobs, counts.decode, counts.prefill, len(steps))
-
-
-def _priced_rollout(
-    knobs: EngineKnobs, decode: Mapping[int, float], prefill: Mapping[int, float], num_steps: int
-) -> tuple[WorkItem, ...]:
-    when: dict[str, KnobValue] = {"rollout_threads": knobs.rollout_threads, "rollout_dtype": knobs.rollout_dtype}
-    return (
-        *_items(Role.ROLLOUT, "rollout/decode", "decode", when, decode, num_steps),
-        *_items(Role.ROLLOUT, "rollout/prefill", "prefill", when, prefill, num_steps),
-    )
-
-
 def train_side(job: JobSpec, knobs: EngineKnobs, steps: Sequence[Step]) -> TrainSide:
     """Return micro-batches, log-prob passes and optimizer steps per step, averaged over ``steps``.
 
@@ -233,10 +146,10 @@ def train_side(job: JobSpec, knobs: EngineKnobs, steps: Sequence[Step]) -> Train
     when, ranked = _train_settings(knobs), "" if knobs.train_ranks == 1 else RANKED
     return TrainSide(
         items=(
-            *_items(Role.TRAINER, "train", f"train{ranked}", when, train, num_steps),
-            *_items(Role.TRAINER, "train", f"optimizer{ranked}", when, {1: num_updates}, num_steps),
-            *_items(Role.TRAINER, "old_logprob", f"logprob{ranked}", when, old, num_steps),
-            *_items(Role.TRAINER, "ref_logprob", f"logprob{ranked}", when, reference, num_steps),
+            *work_items(Role.TRAINER, "train", f"train{ranked}", when, train, num_steps),
+            *work_items(Role.TRAINER, "train", f"optimizer{ranked}", when, {1: num_updates}, num_steps),
+            *work_items(Role.TRAINER, "old_logprob", f"logprob{ranked}", when, old, num_steps),
+            *work_items(Role.TRAINER, "ref_logprob", f"logprob{ranked}", when, reference, num_steps),
         ),
         padded_tokens=padded / num_steps,
         active_tokens=active / num_steps,
@@ -259,26 +172,24 @@ def handover_items(job: JobSpec, knobs: EngineKnobs) -> tuple[WorkItem, ...]:
     """Return the hand-over of one weight version.
 
     Between processes the rollout reads the weights and answers the mismatch probe while the trainer already
-    trains, so its part belongs to the rollout's side, not to the serial hand-over.
+    trains, so its part belongs to the rollout's side, not to the serial hand-over. Several replicas take them over at
+    once; in a synchronous step the trainer waits for that.
     """
     schedule = "sync" if knobs.schedule == "sync" else "one_step_off"
     when: dict[str, KnobValue] = {"handover": knobs.handover, "schedule": schedule}
     given = WorkItem(role=Role.TRAINER, phase="weight_sync", curve="handover", when=when, x=1, count=1)
+    is_one = knobs.rollout_replicas == 1
+    whose: dict[str, KnobValue] = {
+        "handover": knobs.handover,
+        "rollout_threads": knobs.rollout_threads,
+        "rollout_dtype": knobs.rollout_dtype,
+        **({} if is_one else {"rollout_replicas": knobs.rollout_replicas}),
+    }
     if knobs.schedule == "sync":
-        return (given,)
+        return (given if is_one else given.model_copy(update={"curve": f"handover{REPLICATED}", "when": whose}),)
     num_steps = 1 if knobs.schedule != "async" or knobs.inflight_update else steps_ahead(job, knobs)
-    taken = WorkItem(
-        role=Role.ROLLOUT,
-        phase="weight_sync",
-        curve="load",
-        when={
-            "handover": knobs.handover,
-            "rollout_threads": knobs.rollout_threads,
-            "rollout_dtype": knobs.rollout_dtype,
-        },
-        x=1,
-        count=1 / num_steps,
-    )
+    curve = f"load{replicated(knobs)}"
+    taken = WorkItem(role=Role.ROLLOUT, phase="weight_sync", curve=curve, when=whose, x=1, count=1 / num_steps)
     return (given, taken)
 
 
@@ -289,7 +200,7 @@ def slowed(items: Sequence[WorkItem], knobs: EngineKnobs, split: Split) -> tuple
     use the other may: there the factor is an upper bound, and the price of one thread says how far below it.
     """
     return tuple(
-        _slowed(item, "rollout_threads", knobs.rollout_threads, split.rollout)
+        _slowed(item, "rollout_threads", knobs.rollout_threads, split.rollout / knobs.rollout_replicas)
         if item.role is Role.ROLLOUT
         else _slowed(item, "train_threads", knobs.train_threads, split.trainer)
         for item in items
@@ -333,15 +244,6 @@ def _slowest(plans: Sequence[TrainPlan]) -> Iterator[int]:
     for micros_by_rank in zip(*(plan.updates for plan in plans), strict=True):
         sizes_by_rank = [[micro.num_positions for micro in micros] for micros in micros_by_rank]
         yield from max(sizes_by_rank, key=sum)
-
-
-def _items(
-    role: Role, phase: str, curve: str, when: dict[str, KnobValue], counts: Mapping[int, float], num_steps: int
-) -> tuple[WorkItem, ...]:
-    return tuple(
-        WorkItem(role=role, phase=phase, curve=curve, when=when, x=x, count=count / num_steps)
-        for x, count in sorted(counts.items())
-    )
 
 
 def _steps(lengths: SampledLengths) -> list[Step]:

@@ -2,7 +2,7 @@
 
 ::
 
-    trainer -> worker   Standing    where the trainer is: the newest one counts, older ones are forgotten
+    trainer -> worker   Standing    where the trainer is, the newest counts; and places handed out, which all count
     worker -> trainer   Made        groups that are complete, in any order
                         Paused      the answer to a Standing that asks for a pause: nothing is in the making
 """
@@ -19,7 +19,7 @@ from steptune.engine.types import RolloutBatch, RolloutTrace
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Standing:
-    """Where the trainer is: ``Standing(version=7, num_gone=56, probe=None, is_paused=False, first_place=0)``."""
+    """Where the trainer is: ``Standing(version=7, num_gone=56, probe=None, is_paused=False, places=(72, 73))``."""
 
     version: int
     """Newest published weights."""
@@ -28,8 +28,8 @@ class Standing:
     probe: RolloutBatch | None
     """Rows to score under exactly this version."""
     is_paused: bool
-    first_place: int
-    """Place the stream begins with; above 0 in a run that was resumed."""
+    places: tuple[int, ...]
+    """Places of the queue that are this worker's to make, beyond those it was told of; rising (`deal`)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,6 +44,7 @@ class Made:
     probe_version: int | None
     probe_logprobs_BT: Tensor | None
     peak_memory_bytes: int | None
+    """Of this worker's process, without the shared slots of the weights."""
     arrivals: tuple[Arrival, ...]
     """What the hand-overs since then brought."""
 

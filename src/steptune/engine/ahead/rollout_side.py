@@ -6,18 +6,22 @@ When new weights are taken::
     otherwise       when nothing is in the making. The weights held are used as far as the bound lets them be; when no
                     further group may be begun under them, the last rows finish and the newest weights are taken
 
+Which places are this replica's to make the trainer says (`deal`): all of them, where it is the only one.
+
 So without `inflight_update` a row is sampled by one version, and the slots run empty once in as many steps as may be
 ahead, not at every update. The room for new groups is what the bound gave *with the weights held*: a group begun later
 under the same weights would be too old when its turn comes.
 """
 
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import final
 
 from torch import Tensor
 
 from steptune.core.arrival import Arrival
+from steptune.core.job import AlgorithmSpec
 from steptune.core.phase import Role, SpanKind
 from steptune.engine.ahead.bound import AgeBound
 from steptune.engine.ahead.groups import Group
@@ -35,7 +39,7 @@ from steptune.engine.worker import WorkerSpec, say
 
 @final
 class RolloutSide:
-    """Owns engine, stream and the next place of the queue."""
+    """Owns engine and stream, and the places that are its own and not begun."""
 
     def __init__(
         self, spec: WorkerSpec, bound: AgeBound, channel: WeightChannel, clock: Clock = time.perf_counter
@@ -49,7 +53,7 @@ class RolloutSide:
         self.places = Places(self.producer)
         algorithm = spec.job.algorithm
         self.stream = self.engine.stream(
-            num_slots=algorithm.rollouts_per_step,
+            num_slots=slots_of(algorithm, spec.knobs.rollout_replicas),
             num_rows=bound.capacity * algorithm.group_size,
             group_size=algorithm.group_size,
             max_completion_len=algorithm.max_completion_len,
@@ -60,11 +64,14 @@ class RolloutSide:
         )
         self.standing: Standing | None = None
         self.owes_pause = self.holds_weights = False
-        self.next_place = self.held_gone = 0
+        self.places_left = deque[int]()
+        """Places handed out to this replica and not begun."""
+        self.num_before = self.held_gone = 0
+        """Places up to the last one begun, whoever makes them; groups gone when the weights held were taken."""
         self.again: list[int] = []
         """Places to be begun once more (`Places`)."""
         self.probe: RolloutBatch | None = None
-        self.check = ArrivalCheck(self.engine)
+        self.check = ArrivalCheck(self.engine, spec.replica)
         self.arrivals: list[Arrival] = []
         """Hand-overs since the last message."""
         self.idle_since_s = self.sent_s = clock()
@@ -72,8 +79,7 @@ class RolloutSide:
     def hear(self, standing: Standing) -> None:
         """Take over where the trainer is now."""
         before, self.standing = self.standing, standing
-        if before is None:
-            self.next_place = standing.first_place
+        self.places_left.extend(standing.places)
         if before is None or (before.is_paused and not standing.is_paused):
             self.idle_since_s = self.sent_s = self.clock()
         if standing.is_paused and (before is None or not before.is_paused):
@@ -85,6 +91,11 @@ class RolloutSide:
     def is_idle(self) -> bool:
         """Whether nothing is in the making."""
         return self.stream.is_idle and not self.again
+
+    @property
+    def next_place(self) -> int:
+        """The place to be begun next."""
+        return self.places_left[0] if self.places_left else self.num_before
 
     @property
     def has_work(self) -> bool:
@@ -144,7 +155,7 @@ class RolloutSide:
         return arrivals
 
     def _may_begin(self, num_gone: int) -> bool:
-        return self.bound.may_begin(1, num_begun=self.next_place, num_gone=num_gone)
+        return bool(self.places_left) and self.bound.may_begin(1, num_begun=self.places_left[0], num_gone=num_gone)
 
     def _refill(self) -> None:
         """Begin groups while slots are open and the bound allows: those that are made again first."""
@@ -153,8 +164,9 @@ class RolloutSide:
             if self.again:
                 self.stream.begin(self.places.start(self.again.pop(0)))
             elif not self.standing.is_paused and self._may_begin(self.held_gone):
-                self.stream.begin(self.places.start(self.next_place))
-                self.next_place += 1
+                place = self.places_left.popleft()
+                self.stream.begin(self.places.start(place))
+                self.num_before = place + 1
             else:
                 return
 
@@ -186,3 +198,8 @@ class RolloutSide:
         self.holds_weights = True
         self.recorder.count("weight_version", weights.version)
         say(f"place {self.next_place}: rollout with weights {weights.version}")
+
+
+def slots_of(algorithm: AlgorithmSpec, num_replicas: int) -> int:
+    """Return the rows that one replica decodes at once: its part of a step's groups, rounded up to whole ones."""
+    return -(-algorithm.prompts_per_step // num_replicas) * algorithm.group_size

@@ -22,8 +22,6 @@ def replica_conflicts(job: JobSpec, knobs: EngineKnobs) -> tuple[str, ...]:
         reasons.append("rollout_replicas are processes of their own, so handover=alias cannot reach them")
     if knobs.partial_rollout is not None:
         reasons.append("partial_rollout stops at the first complete groups, and which these are must not be a race")
-    if knobs.schedule == "async":
-        reasons.append("schedule=async has one rollout replica")
     if num * knobs.rollout_threads > cores and knobs.rollout_cores is None:
         threads = f"{num} rollout_replicas of {knobs.rollout_threads} rollout_threads"
         reasons.append(f"{threads} are more threads than the {cores} cores of the job")

@@ -41,6 +41,8 @@ class ReplicaSet:
         self.version = own.version
         self.arrivals: tuple[Arrival, ...] = ()
         """What the last hand-over brought to the others."""
+        self.traces: tuple[RolloutTrace, ...] = ()
+        """What each replica did for the last batch."""
         self.peak_memory_bytes: int | None = None
         """Of the others, all together."""
         self._home_of: dict[int, int] = {}
@@ -100,10 +102,10 @@ class ReplicaSet:
         made = [self._own_part(order(rows_R[0]), recorder)] if len(rows_R[0]) else []
         with self.recorder.span(Role.ROLLOUT, "rollout/replica_wait"):
             others = [wire.collect(Generated) for wire, _ in asked]
-        self._book([*made, *others])
+        self._book(parts := [*made, *others])
+        self.traces = tuple(part.trace for part in parts)
         rows = [row_k for row_k in rows_R if len(row_k)]
-        parts = [*made, *others]
-        return merged(prompts, rows, [part.batch for part in parts]), summed([part.trace for part in parts])
+        return merged(prompts, rows, [part.batch for part in parts]), summed(self.traces)
 
     def score(self, prompts: PromptBatch, completion_BT: Tensor, lengths_B: Tensor, *, temperature: float) -> Tensor:
         """Return log-probs of given completions through the own engine: its weights are the others'."""

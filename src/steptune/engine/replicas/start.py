@@ -1,4 +1,4 @@
-"""Starts every replica but the first, which is an engine of the process that shares a batch out."""
+"""Starts replicas; the first one of a batch is no process of its own but an engine of whoever shares the batch out."""
 
 from contextlib import ExitStack
 from dataclasses import replace
@@ -11,11 +11,11 @@ from steptune.engine.worker import WorkerSpec
 End = TypeVar("End", bound=Stoppable)
 
 
-def start_replicas(spec: WorkerSpec, channel: WeightChannel, start: StartReplica[End]) -> list[End]:
-    """Return the wires to replicas 1 and on; ``spec`` is the first one's. They load while this process goes on."""
+def start_replicas(spec: WorkerSpec, channel: WeightChannel, start: StartReplica[End], *, first: int = 1) -> list[End]:
+    """Return the wires to replicas ``first`` and on; ``spec`` is replica 0's. They load while this process goes on."""
     ends: list[End] = []
     with ExitStack() as undo:
-        for number in range(1, spec.knobs.rollout_replicas):
+        for number in range(first, spec.knobs.rollout_replicas):
             ends.append(start(replace(spec, replica=number), channel))
             undo.callback(ends[-1].close, at_once=True)
         undo.pop_all()

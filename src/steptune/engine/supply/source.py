@@ -22,12 +22,14 @@ class Supply:
     spans: list[Span]
     """Spans of other processes only."""
     remote_wall_s: float | None
-    """Seconds of the other process that belong to this step; None without one."""
+    """Seconds of the other process that belong to this step, the mean of several; None without one."""
     probe_gap: GapStats | None
     peak_memory_bytes: int | None
     """Of the other process, what it shares with the trainer not counted; None without one."""
     queue: QueueStats | None = None
     """Asynchronous runs and partial rollouts only."""
+    num_remote: int = 1
+    """Processes that `spans` are of: side by side, so that the role's seconds are their mean."""
     arrivals: tuple[Arrival, ...] = ()
     """What the hand-over before these rollouts brought; empty where nobody looked."""
 
