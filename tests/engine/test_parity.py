@@ -9,6 +9,7 @@ from steptune.core.errors import TrialError
 from steptune.core.framework import ParityInput, ParityOutput
 from steptune.core.job import AlgorithmSpec, JobSpec
 from steptune.core.knob import KnobValue
+from steptune.engine.damping import Damping
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.model import build_model
 from steptune.engine.parity import load_batches, param_distance, replay, save_batch, shuffled
@@ -34,11 +35,15 @@ def captured(tmp_path: Path) -> Path:
     return tmp_path / "batches"
 
 
+DAMPING = Damping()
+"""Set by the first replay."""
+
+
 def run(spec: JobSpec, folder: Path, seed: int | None = None, **settings: KnobValue) -> ParityOutput:
     knobs: dict[str, KnobValue] = {**EngineKnobs(train_threads=1, micro_batch_tokens=64).model_dump(), **settings}
     name = f"{seed}-{'-'.join(map(str, settings.values()))}.pt"
     parity = ParityInput(settings=knobs, batches_dir=str(folder), shuffle_seed=seed)
-    return replay(spec, parity, start(), folder.parent / name)
+    return replay(spec, parity, start(), folder.parent / name, DAMPING)
 
 
 def test_batches_come_back_as_they_were_saved(captured: Path) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from steptune.core.verdict import Judgement, Verdict
-from steptune.guard.update_parity import check_update_parity, probe_gap
+from steptune.guard.update_parity import ROUNDING_DISTANCE, check_update_parity, probe_gap
 
 NORMS = (0.41, 0.38, 0.44)
 
@@ -61,7 +61,13 @@ def test_another_number_of_updates_fails() -> None:
 
 def test_a_bit_identical_replay_passes_even_where_shuffling_moves_nothing() -> None:
     assert judged(distance=0.0, shuffled_band=[0.0, 0.0]).judgement is Judgement.PASS
-    assert judged(distance=1e-9, shuffled_band=[0.0, 0.0]).judgement is Judgement.INCONCLUSIVE
+    assert judged(distance=1e-3, shuffled_band=[0.0, 0.0]).judgement is Judgement.INCONCLUSIVE
+
+
+def test_a_distance_of_float32s_own_rounding_passes_whatever_the_band() -> None:
+    # rows that are sorted by length stay where they are when they are shuffled, and show no rounding
+    assert judged(distance=0.9 * ROUNDING_DISTANCE, shuffled_band=[0.0, 1e-9]).judgement is Judgement.PASS
+    assert judged(distance=1.1 * ROUNDING_DISTANCE, shuffled_band=[1e-9, 1e-9]).judgement is Judgement.FAIL
 
 
 def test_a_probe_outside_its_band_fails_although_the_parameters_are_close() -> None:

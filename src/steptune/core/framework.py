@@ -57,7 +57,11 @@ class ParityInput(Record):
 
 
 class ParityOutput(Record):
-    """Result of replaying recorded batches through one trainer from one checkpoint."""
+    """Result of replaying recorded batches through one trainer from one checkpoint.
+
+    Updates must be as exact as their gradients: an optimizer that makes a sign of a tiny gradient (AdamW with its usual
+    epsilon) is damped, alike in all replays of a call.
+    """
 
     params_path: str
     """File with the parameters after the replay, float32, framework's own format."""

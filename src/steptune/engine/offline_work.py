@@ -11,6 +11,7 @@ from steptune.core.errors import ModelError, explain
 from steptune.core.framework import ParityOutput
 from steptune.core.knob import KnobValue
 from steptune.core.profile import CostCurve
+from steptune.engine.damping import Damping
 from steptune.engine.knob_checks import asks_for_ranks, asks_for_replicas, replica_numbers
 from steptune.engine.knobs import DType, EngineKnobs, rollout_formats
 from steptune.engine.one_sided import replay_side
@@ -93,11 +94,11 @@ def replay_all(order: ReplayOrder) -> list[ParityOutput]:
     """
     start = torch.load(order.start_path, weights_only=True)
     folder = Path(order.folder)
-    outputs: list[ParityOutput] = []
+    outputs, damping = list[ParityOutput](), Damping()
     for number, item in enumerate(order.inputs):
         exact = EngineKnobs.model_validate(item.settings).model_copy(update={"train_dtype": "fp32"})
         same = item.model_copy(update={"settings": exact.model_dump()})
-        outputs.append(replay(order.job, same, start, folder / f"params-{number}.pt"))
+        outputs.append(replay(order.job, same, start, folder / f"params-{number}.pt", damping))
     compared = [o.model_copy(update={"distance_to_first": param_distance(outputs[0], o)}) for o in outputs]
     for output in outputs:
         Path(output.params_path).unlink()

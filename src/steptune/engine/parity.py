@@ -5,10 +5,9 @@
     capturing run --save_batch--> folder/batch_0000.pt ...
     same start weights + the same batches --replay(settings)--> parameters after the last update
 
-Two configurations agree if their parameters are no further apart than the baseline's own rounding band: the
-baseline replayed with its rows shuffled. The surprise: rounding is not small here. AdamW divides a gradient
-by its own running size, so an element whose gradient is nearly 0 may step either way; only the distance over
-all parameters, against such a band, means anything.
+Two configurations agree if their parameters are no further apart than the baseline's own rounding band: the baseline
+replayed with its rows shuffled. The surprise: the optimizer is not the run's own to the last constant. Its epsilon is
+raised (see `damping`), or rounding of one gradient that is nearly 0 would decide over the distance.
 """
 
 import math
@@ -24,6 +23,7 @@ from torch import Tensor
 from steptune.core.errors import TrialError, explain
 from steptune.core.framework import ParityInput, ParityOutput
 from steptune.core.job import JobSpec
+from steptune.engine.damping import Damping
 from steptune.engine.events import Recorder
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.model import Transformer
@@ -63,11 +63,14 @@ def load_batches(folder: Path) -> list[ScoredBatch]:
     return [_batch(torch.load(path, weights_only=True)) for path in paths]
 
 
-def replay(job: JobSpec, parity: ParityInput, start: Mapping[str, Tensor], params_path: Path) -> ParityOutput:
+def replay(
+    job: JobSpec, parity: ParityInput, start: Mapping[str, Tensor], params_path: Path, damping: Damping | None = None
+) -> ParityOutput:
     """Train from ``start`` on every captured batch under ``parity.settings`` and write the parameters.
 
     ``start`` must be the weights the capturing run started from (the SFT start); it is also the reference of
     a KL term. Probe log-probs are those of the first batch's completions, always computed in float32.
+    Replays that are to be compared share one ``damping``, the baseline's first; None updates just as the run did.
 
     Raises:
         TrialError: nothing was captured, or a gradient is not finite.
@@ -83,6 +86,8 @@ def replay(job: JobSpec, parity: ParityInput, start: Mapping[str, Tensor], param
         _model(job, start) if job.algorithm.kl_coef > 0 else None,
         folder=params_path.parent,
     )
+    if damping is not None:
+        damping.put_on(trainer.optimizer)
     recorder, grad_norms = Recorder(), list[float]()
     with closing(trainer), torch_threads(knobs.train_threads):
         for number, batch in enumerate(batches):

@@ -1,7 +1,7 @@
 """Update parity: recorded batches replayed through the baseline's trainer and the candidate's, from one checkpoint.
 
-Only the moves labelled *none* are replayed, and in the baseline's number format for everything: precision and
-staleness owe other proofs.
+Only the moves labelled *none* are replayed, over the baseline's settings for everything else, and in float32 whatever
+those say: precision and staleness owe other proofs.
 
 The shuffled replays are the baseline's own, so a session makes them once: with its profile, and a resumed session with
 its first winner.
