@@ -20,6 +20,7 @@ from steptune.core.profile import CostCurve, Lengths, SampledLengths
 from steptune.core.records import Record, canonical_json
 from steptune.core.trial import EvalResult, Observation
 from steptune.core.work import PlannedWork
+from steptune.testing.arrivals import whole_arrival
 
 LAUNCH_SD = 0.01
 """Standard deviation between launches that is added: the table has one launch a configuration."""
@@ -228,6 +229,8 @@ class TableSession:
         return source.model_copy(
             update={
                 "step": self.step - 1,
+                "weight_version": self.step,
+                "arrivals": (whole_arrival(self.step - 1),),
                 "step_time_s": seconds,
                 "wall_by_role_s": {role: s * scale for role, s in source.wall_by_role_s.items()},
                 "spans": tuple(span.model_copy(update={"seconds": span.seconds * scale}) for span in source.spans),

@@ -9,7 +9,7 @@ from steptune.core.estimate import Estimate
 from steptune.core.knob import Effect, Restart
 from steptune.core.verdict import Judgement
 from steptune.decide.final import NOTHING_CHANGED, Costs
-from steptune.decide.owed import OWED_AT_DECISION
+from steptune.decide.owed import MAKES_PROVISIONAL, OWED_AT_DECISION
 
 SPEEDUP = times(2.5, 2.3, 2.7)
 WIRES = (Tripwire(metric="lag_max", bound=0, above=True, action="return"),)
@@ -51,17 +51,18 @@ def test_an_under_powered_reward_test_alone_makes_it_provisional_with_trip_wires
     assert any("reward is inconclusive" in reason for reason in decision.reasons)
 
 
-def test_reward_per_device_hour_is_not_owed_but_what_it_says_counts() -> None:
-    def with_rate(judgement: Judgement) -> Decision:
-        given = (*verdicts(owed(Effect.STALENESS)), *verdicts(("reward_rate",), reward_rate=judgement))
+def test_staleness_owes_reward_per_device_hour() -> None:
+    def with_rate(judgement: Judgement | None) -> Decision:
+        given = verdicts(owed(Effect.STALENESS), reward_rate=judgement)
         return decided(SPEEDUP, given, effect=Effect.STALENESS, tripwires=WIRES)
 
     assert with_rate(Judgement.PASS).outcome is Outcome.ADOPT
     assert with_rate(Judgement.INCONCLUSIVE).outcome is Outcome.PROVISIONAL
     assert with_rate(Judgement.FAIL).outcome is Outcome.REJECT
+    assert with_rate(None).outcome is Outcome.REJECT
 
 
-@pytest.mark.parametrize("guard", [g for g in OWED_AT_DECISION[Effect.STALENESS] if g != "reward"])
+@pytest.mark.parametrize("guard", [g for g in OWED_AT_DECISION[Effect.STALENESS] if g not in MAKES_PROVISIONAL])
 def test_any_other_inconclusive_guard_keeps_the_change_in_the_tool(guard: str) -> None:
     given = verdicts(owed(Effect.STALENESS), reward=Judgement.INCONCLUSIVE, **{guard: Judgement.INCONCLUSIVE})
     decision = decided(SPEEDUP, given, effect=Effect.STALENESS, tripwires=WIRES, holds_for=RANGE)

@@ -3,7 +3,7 @@ from decision_records import verdict, verdicts
 
 from steptune.core.knob import EFFECT_ORDER, Effect
 from steptune.core.verdict import Judgement
-from steptune.decide.owed import OWED_AT_DECISION, OWED_AT_TRIAL, REWARD, absent, failures, undecided
+from steptune.decide.owed import OWED_AT_DECISION, OWED_AT_TRIAL, REWARD, REWARD_RATE, absent, failures, undecided
 from steptune.guard import GUARDS
 
 
@@ -27,8 +27,17 @@ def test_a_decision_owes_everything_its_trial_owed(effect: Effect) -> None:
     assert set(OWED_AT_TRIAL[effect]) < set(OWED_AT_DECISION[effect])
 
 
+@pytest.mark.parametrize("effect", OWED_AT_TRIAL)
+def test_every_change_must_show_that_its_weights_arrived_and_that_its_none_moves_are_none(effect: Effect) -> None:
+    assert "weights_arrived" in OWED_AT_TRIAL[effect]
+    assert "update_parity" in OWED_AT_DECISION[effect]
+
+
+def test_only_staleness_owes_reward_per_device_hour() -> None:
+    assert [effect for effect in OWED_AT_TRIAL if REWARD_RATE in OWED_AT_DECISION[effect]] == [Effect.STALENESS]
+
+
 def test_rule_5_parity_settles_none_and_the_others_owe_a_reward_test() -> None:
-    assert "update_parity" in OWED_AT_DECISION[Effect.NONE]
     assert REWARD not in OWED_AT_DECISION[Effect.NONE]
     for effect in (Effect.PRECISION, Effect.STALENESS):
         assert {"mismatch", "truncation", "entropy", REWARD} <= set(OWED_AT_DECISION[effect])

@@ -108,8 +108,10 @@ def test_a_label_that_explains_nothing_accuses_every_move() -> None:
 def test_an_owed_guard_that_cannot_tell_accuses_too() -> None:
     assert knobs_of(blame(after(ended(1, ["dtype"], ("mismatch", OPEN))), EFFECTS).banned) == {"dtype"}
     assert knobs_of(blame(after(ended(1, ["layout"], ("update_parity", OPEN))), EFFECTS).banned) == {"layout"}
-    # parity is not owed by a change of precision
-    assert blame(after(ended(1, ["layout", "dtype"], ("update_parity", OPEN))), EFFECTS).banned == frozenset()
+    # a change of precision owes parity for the layout that it carries
+    assert knobs_of(blame(after(ended(1, ["layout", "dtype"], ("update_parity", OPEN))), EFFECTS).banned) == {"layout"}
+    # and one of nothing owes no watch over ages
+    assert blame(after(ended(1, ["layout"], ("off_policy", OPEN))), EFFECTS).banned == frozenset()
 
 
 def test_a_trial_stopped_early_is_not_blamed_for_guards_it_had_no_steps_for() -> None:

@@ -21,6 +21,7 @@ from steptune.testing.fake_space import (
     PLACEBO,
     POISONED,
     SILENT,
+    UNSEEN_WEIGHTS,
     FakeKnob,
     best_settings,
 )
@@ -39,7 +40,7 @@ def tuned(root: Path, trap: FakeKnob, *, seed: int = 1) -> Ran:
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize(
     "trap",
-    [LEAKY_DTYPE, LAZY_ANSWERS, SILENT, HALVED_GRADIENT, HUNGRY, CRASHING, POISONED, PLACEBO],
+    [LEAKY_DTYPE, LAZY_ANSWERS, SILENT, UNSEEN_WEIGHTS, HALVED_GRADIENT, HUNGRY, CRASHING, POISONED, PLACEBO],
     ids=lambda knob: knob.name,
 )
 def test_the_trap_is_refused_and_the_honest_optimum_found(trap: FakeKnob, seed: int, tmp_path: Path) -> None:
@@ -75,6 +76,14 @@ def test_missing_metrics_are_never_a_pass(tmp_path: Path) -> None:
     first = tuned(tmp_path, SILENT).trials[0]
     mismatch = next(verdict for verdict in first.verdicts if verdict.guard == "mismatch")
     assert mismatch.judgement is Judgement.INCONCLUSIVE
+    assert first.outcome is not Outcome.ADOPT
+
+
+def test_weights_that_nobody_saw_arrive_are_never_a_pass(tmp_path: Path) -> None:
+    first = tuned(tmp_path, UNSEEN_WEIGHTS).trials[0]
+    arrived = next(verdict for verdict in first.verdicts if verdict.guard == "weights_arrived")
+    assert arrived.judgement is Judgement.INCONCLUSIVE
+    assert "do not say what arrived" in arrived.because
     assert first.outcome is not Outcome.ADOPT
 
 
@@ -161,7 +170,8 @@ def test_a_reward_test_that_the_budget_cannot_pay_is_owed_and_never_a_pass(
     monkeypatch.setattr("steptune.tune.session.reserve", lambda *_: nothing)  # as if the trials had taken too long
     ran = run_session(tmp_path, (honest,), job=job_of(budget=budget, guard=GuardSpec(reward_steps=5000)))
     (tested,) = ran.state.reward_tests
-    assert [verdict.judgement for verdict in tested.verdicts] == [Judgement.INCONCLUSIVE]
+    judged = {verdict.guard: verdict.judgement for verdict in tested.verdicts}
+    assert judged == {"truncation": Judgement.INCONCLUSIVE, "reward": Judgement.INCONCLUSIVE}
     assert "the budget has" in tested.verdicts[0].because
     assert ran.decision.outcome is Outcome.REJECT
     assert ran.decision.settings == {"rollout_dtype": "fp32"}

@@ -60,7 +60,7 @@ class KnobSpec(Record):
     values: tuple[KnobValue, ...]
     """The values the tuner may try, in order."""
     effect: Effect
-    """Prior label of what it touches; failing parity relabels it."""
+    """Label of what it touches. What is labelled *none* and fails update parity changes the algorithm: it is banned."""
     restart: Restart
     """What it costs to turn."""
     what: str

@@ -22,7 +22,7 @@ from steptune.core.profile import NoiseFloor
 from steptune.core.verdict import Verdict
 from steptune.decide.break_even import break_even_step
 from steptune.decide.gain import Gain, interval_of, is_longer_step, judge_gain, power_text
-from steptune.decide.owed import OWED_AT_DECISION, REWARD, REWARD_RATE, absent, failures, undecided
+from steptune.decide.owed import MAKES_PROVISIONAL, OWED_AT_DECISION, absent, failures, undecided
 from steptune.decide.trial import Judged
 from steptune.stats.looks import CONFIRM_LOOKS
 from steptune.stats.noise import MIN_WORTH_FRAC, worth_frac
@@ -74,7 +74,7 @@ def decide(
         change: the incumbent at the end of the search; without moves if nothing won.
         num_tried: trials that ended; with none of them nothing can have won.
         baseline: the baseline's whole configuration, handed back unless the change is adopted.
-        effect: effect class after any relabelling; the heavier of it and the change's own counts.
+        effect: effect class; the heavier of it and the change's own counts.
         confirmed_speedup: baseline / tuned of the job's objective from a run that was not used to select.
         step_speedup: baseline / tuned step time of the same run where the objective counts devices, else None.
         over_best_practice: best practice / tuned step time, the headline.
@@ -177,9 +177,9 @@ def _judge_proof(effect: Effect, verdicts: Sequence[Verdict]) -> Judged:
     missing = absent(owed, verdicts)
     if missing:
         return Outcome.REJECT, tuple(f"{guard} was not checked, and unknown is not a pass" for guard in missing)
-    open_verdicts = undecided((*owed, REWARD_RATE), verdicts)
+    open_verdicts = undecided(owed, verdicts)
     reasons = tuple(f"{verdict.guard} is inconclusive: {verdict.because}" for verdict in open_verdicts)
     if not open_verdicts:
         return Outcome.ADOPT, (f"every guard owed by effect `{effect}` passes: {', '.join(owed)}",)
-    only_reward = all(verdict.guard in (REWARD, REWARD_RATE) for verdict in open_verdicts)
+    only_reward = all(verdict.guard in MAKES_PROVISIONAL for verdict in open_verdicts)
     return Outcome.PROVISIONAL if only_reward else Outcome.REJECT, reasons

@@ -1,8 +1,10 @@
 """Which guards a change owes, by what it may touch; rule 5 of the design page as two tables.
 
 Even a change of effect *none* owes what its steps show anyway: equal work, memory, the same-weights gap (the
-trainer's update parity does not see rollout-side moves), entropy and gradient norm (a NaN run may be fast). A
-FAIL counts whether owed or not.
+trainer's update parity does not see rollout-side moves), entropy and gradient norm (a NaN run may be fast), and that
+the weights arrived (any schedule or hand-over may lose them). The surprise: a heavier change owes update parity too,
+for the moves labelled *none* that it carries. A FAIL counts whether owed or not; an owed guard without an answer is
+*cannot tell*, and nothing is adopted on that.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,21 +12,31 @@ from collections.abc import Iterable, Sequence
 from steptune.core.knob import Effect
 from steptune.core.verdict import Judgement, Verdict
 
-REWARD, REWARD_RATE = "reward", "reward_rate"
-"""The guards whose INCONCLUSIVE makes a decision provisional instead of refusing it; the second is owed by nothing, for
-it needs a measured step time, but what it says counts."""
+REWARD, REWARD_RATE, TRUNCATION = "reward", "reward_rate", "truncation"
+"""Guards that paired training runs answer. INCONCLUSIVE of the first two makes a decision provisional instead of
+refusing it."""
+
+MAKES_PROVISIONAL = (REWARD, REWARD_RATE)
+"""Guards whose INCONCLUSIVE is a lack of power, which trip-wires watch after the change has left the tool."""
+
+_SHOWN_BY_STEPS = ("same_work", "memory", "mismatch", "entropy", "weights_arrived")
 
 OWED_AT_TRIAL: dict[Effect, tuple[str, ...]] = {
-    Effect.NONE: ("same_work", "memory", "mismatch", "entropy"),
-    Effect.PRECISION: ("same_work", "memory", "mismatch", "entropy"),
-    Effect.STALENESS: ("same_work", "memory", "mismatch", "entropy", "off_policy", "steady"),
+    Effect.NONE: _SHOWN_BY_STEPS,
+    Effect.PRECISION: _SHOWN_BY_STEPS,
+    Effect.STALENESS: (*_SHOWN_BY_STEPS, "off_policy", "steady"),
 }
 """What a trial's own steps can show. An effect that is not listed may not be tried at all."""
 
+OWED_OF_TRAINING: dict[Effect, tuple[str, ...]] = {
+    Effect.NONE: (),
+    Effect.PRECISION: (TRUNCATION, REWARD),
+    Effect.STALENESS: (TRUNCATION, REWARD, REWARD_RATE),
+}
+"""What only paired training runs can show. Staleness slows learning: it owes the reward of equal device time too."""
+
 OWED_AT_DECISION: dict[Effect, tuple[str, ...]] = {
-    Effect.NONE: (*OWED_AT_TRIAL[Effect.NONE], "update_parity"),
-    Effect.PRECISION: (*OWED_AT_TRIAL[Effect.PRECISION], "truncation", REWARD),
-    Effect.STALENESS: (*OWED_AT_TRIAL[Effect.STALENESS], "truncation", REWARD),
+    effect: (*OWED_AT_TRIAL[effect], "update_parity", *OWED_OF_TRAINING[effect]) for effect in OWED_AT_TRIAL
 }
 """What must be settled before a configuration leaves the tool."""
 

@@ -19,6 +19,9 @@ from steptune.stats.power import ONE_SIDED_CONFIDENCE, POWER, smallest_detectabl
 NAME = "reward_rate"
 """Name in verdicts."""
 
+LIMIT = "more reward than the baseline for the same device time: 95 % interval of the difference above 0"
+"""What a verdict is held against."""
+
 MIN_PAIRS = 3
 """Fewest paired seeds, as for the reward they come with."""
 
@@ -37,6 +40,11 @@ def equal_time_step(num_steps: int, device_ratio: float) -> int:
     return min(num_steps, max(1, round(num_steps * device_ratio)))
 
 
+def unanswered(why: str) -> Verdict:
+    """Return the verdict where equal device time was not measured: INCONCLUSIVE, never PASS."""
+    return combined(NAME, [unknown(why)], limit=LIMIT)
+
+
 def check_reward_rate(
     *, baseline_equal_S: Sequence[float | None], baseline_end_S: Sequence[float | None], candidate_S: Sequence[float]
 ) -> Verdict:
@@ -50,20 +58,19 @@ def check_reward_rate(
         baseline_end_S: the baseline after as many steps as the candidate.
         candidate_S: the candidate at its end.
     """
-    limit = "more reward than the baseline for the same device time: 95 % interval of the difference above 0"
     num_pairs = len(candidate_S)
     if not len(baseline_equal_S) == len(baseline_end_S) == num_pairs or num_pairs < MIN_PAIRS:
         lengths = f"{len(baseline_equal_S)}, {len(baseline_end_S)} and {num_pairs}"
-        return combined(NAME, [unknown(f"need {MIN_PAIRS} complete pairs, got lists of {lengths}")], limit=limit)
+        return combined(NAME, [unknown(f"need {MIN_PAIRS} complete pairs, got lists of {lengths}")], limit=LIMIT)
     lists = [finite_or_none(rewards) for rewards in (baseline_equal_S, baseline_end_S, candidate_S)]
     if any(rewards is None for rewards in lists):
-        return combined(NAME, [unknown("a reward is missing or not finite")], limit=limit)
+        return combined(NAME, [unknown("a reward is missing or not finite")], limit=LIMIT)
     equal_S, end_S, ours_S = (rewards or () for rewards in lists)
     diff_S = [ours - equal for ours, equal in zip(ours_S, equal_S, strict=True)]
     worth = statistics.fmean(end_S) - statistics.fmean(equal_S)
     interval = mean_interval(diff_S)
     measured = interval.estimate(unit="reward", source=Source.DERIVED, note="candidate - baseline, equal device time")
-    verdict = combined(NAME, [_judge(interval, worth)], limit=limit, measured=measured)
+    verdict = combined(NAME, [_judge(interval, worth)], limit=LIMIT, measured=measured)
     return verdict.model_copy(update={"detectable": _detectable(diff_S)})
 
 

@@ -21,6 +21,7 @@ from steptune.core.profile import CostCurve, CurvePoint, GapStats, LagStats, Len
 from steptune.core.trial import EvalResult, Observation, SpanTime
 from steptune.core.work import PlannedWork, WorkItem
 from steptune.stats.sequential import is_settled
+from steptune.testing.arrivals import whole_arrival
 from steptune.testing.fake_space import (
     COMPACTION,
     PACKING,
@@ -295,6 +296,7 @@ class FakeSession:
         settings, knobs = self.spec.settings, self.framework.knob_table
         rollout_s, train_s = (noise * s for s in side_seconds(knobs, settings, self.framework.pairs))
         hidden = any(settings[k.name] in k.hides_metrics for k in knobs)
+        unseen = any(settings[k.name] in k.hides_arrivals for k in knobs)
         broken = any(k.fails_with.get(settings[k.name]) == "nan" for k in knobs)
         k3 = max([HEALTHY_K3, *(k.mismatch_k3.get(settings[k.name], 0.0) for k in knobs)])
         self.step += 1
@@ -306,6 +308,7 @@ class FakeSession:
         self.framework.spend("steps", plain.step_time_s)
         update: dict[str, object] = {
             "mismatch": None if hidden else _gap(k3),
+            "arrivals": () if unseen else plain.arrivals,
             "mixed_groups_frac": 0.6 if self.framework.learns else 0.0,
             **({"grad_norm": math.nan, "loss": math.nan} if broken else {}),
         }
@@ -347,6 +350,7 @@ def _observation(step: int, rollout_s: float, train_s: float, is_off: bool) -> O
         lag_max=int(is_off),
         memory_peak_bytes=10**8,
         weight_version=step + 1,
+        arrivals=(whole_arrival(step),),
     )
 
 

@@ -36,6 +36,8 @@ class FakeKnob:
     """Value -> relative distance of the replayed update."""
     hides_metrics: frozenset[KnobValue] = frozenset()
     """Values under which the run reports no mismatch."""
+    hides_arrivals: frozenset[KnobValue] = frozenset()
+    """Values under which the run does not say which weights its rollouts were made with."""
     cores: dict[KnobValue, float] = field(default_factory=dict[KnobValue, float])
     """Value -> cores that the run holds; empty means `FAKE_CORES`."""
     fails_with: dict[KnobValue, str] = field(default_factory=dict[KnobValue, str])
@@ -109,6 +111,14 @@ SILENT = FakeKnob(
     hides_metrics=frozenset({"none"}),
 )
 """Faster because it measures nothing: cannot be guarded, so cannot be adopted."""
+
+UNSEEN_WEIGHTS = FakeKnob(
+    name="handover",
+    side=Role.ROLLOUT,
+    factors={"copy": 1.0, "stream": 0.5},
+    hides_arrivals=frozenset({"stream"}),
+)
+"""A 'none' knob that is faster because nobody looks at what was handed over."""
 
 HALVED_GRADIENT = FakeKnob(
     name="micro_batch_tokens",

@@ -21,10 +21,11 @@ from steptune.core.framework import LaunchSpec, Session
 from steptune.core.knob import Effect, Settings
 from steptune.core.trial import EvalResult, Observation
 from steptune.core.verdict import Judgement, Verdict
+from steptune.decide.owed import OWED_OF_TRAINING, REWARD_RATE
 from steptune.guard.gap_growth import check_gap_growth
 from steptune.guard.length_shift import check_length
 from steptune.guard.reward import check_reward
-from steptune.guard.reward_rate import check_reward_rate, equal_time_step
+from steptune.guard.reward_rate import check_reward_rate, equal_time_step, unanswered
 from steptune.guard.truncation import check_truncation
 from steptune.tune.context import Context
 
@@ -57,7 +58,7 @@ def run_reward_test(context: Context, change: Change) -> RewardTested:
     by_arm = {label: [run for (name, _), run in zip(jobs, runs, strict=True) if name == label] for label in arms}
     wall_s = time.monotonic() - started_s
     tested = _tested(context, change, by_arm["baseline"], by_arm["candidate"], wall_s, wall_s * num_cores)
-    tested = _with_rate(tested, by_arm["baseline"], middle)
+    tested = _with_rate(tested, change.effect, by_arm["baseline"], middle)
     context.record(tested)
     for verdict in tested.verdicts:
         context.progress.say(f"reward: {verdict.guard} {verdict.judgement}: {verdict.because}")
@@ -76,16 +77,15 @@ ONE_CORE_SLOWDOWN = 1.5
 
 
 def skip_reward_test(context: Context, change: Change, why: str) -> None:
-    """Record that the test was owed but not run: INCONCLUSIVE, never PASS."""
-    verdict = Verdict(
-        guard="reward",
-        judgement=Judgement.INCONCLUSIVE,
-        limit=f"fall of held-out accuracy at most {context.job.limits.reward_margin:g}",
-        because=why,
+    """Record that the test was owed but not run: INCONCLUSIVE in all that it would have answered, never PASS."""
+    limit = f"{context.job.guard.reward_seeds} paired runs of {context.job.guard.reward_steps} steps"
+    verdicts = tuple(
+        Verdict(guard=guard, judgement=Judgement.INCONCLUSIVE, limit=limit, because=why)
+        for guard in OWED_OF_TRAINING[change.effect]
     )
     empty = dict.fromkeys(("start_S", "baseline_S", "candidate_S", "baseline_truncated_S", "candidate_truncated_S"), ())
     context.record(
-        RewardTested(signature=change.signature, verdicts=(verdict,), cost_wall_s=0.0, cost_device_s=0.0, **empty)
+        RewardTested(signature=change.signature, verdicts=verdicts, cost_wall_s=0.0, cost_device_s=0.0, **empty)
     )
     context.progress.say(f"reward: not tested: {why}")
 
@@ -94,7 +94,7 @@ def _equal_time_step(context: Context, change: Change) -> int | None:
     """Return where the baseline is to be measured: nowhere for a change that is not stale, not faster or not timed."""
     ended = [event for event in context.state.ended if event.trial.change.signature == change.signature]
     ratio = next((event.ratio_to_baseline for event in reversed(ended) if event.ratio_to_baseline is not None), None)
-    if ratio is None or change.effect is not Effect.STALENESS:
+    if ratio is None or REWARD_RATE not in OWED_OF_TRAINING[change.effect]:
         return None
     step = equal_time_step(context.job.guard.reward_steps, ratio.value)  # in the objective: devices count where they do
     return step if step < context.job.guard.reward_steps else None
@@ -170,10 +170,15 @@ def _tested(
     )
 
 
-def _with_rate(tested: RewardTested, baseline: Sequence[TrainedRun | TrialError], middle: int | None) -> RewardTested:
-    """Return the test with its verdict at equal device time, if that was asked for."""
-    if middle is None:
+def _with_rate(
+    tested: RewardTested, effect: Effect, baseline: Sequence[TrainedRun | TrialError], middle: int | None
+) -> RewardTested:
+    """Return the test with its verdict at equal device time, where the change owes one."""
+    if REWARD_RATE not in OWED_OF_TRAINING[effect]:
         return tested
+    if middle is None:
+        verdict = unanswered("no trial measured it faster by a step of the test, so no equal device time was looked at")
+        return tested.model_copy(update={"verdicts": (*tested.verdicts, verdict)})
     equal_S = tuple(_middle(run) for run in baseline)
     verdict = check_reward_rate(
         baseline_equal_S=equal_S, baseline_end_S=tested.baseline_S, candidate_S=tested.candidate_S

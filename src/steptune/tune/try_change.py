@@ -281,15 +281,8 @@ def guard_trial(context: Context, trial: Trial) -> tuple[Verdict, ...]:
             total_bytes=context.framework.total_memory_bytes(),
             headroom_frac=job.limits.memory_headroom_frac,
         ),
-        *weights_arrived(candidate, settings),
+        check_weights_arrived(candidate, num_replicas=num_replicas(settings)),
     )
-
-
-def weights_arrived(candidate: Sequence[Observation], settings: Settings) -> tuple[Verdict, ...]:
-    """Return the verdict on the hand-overs; none where the framework, or the schedule, tells of none."""
-    if not any(step.arrivals for step in candidate):
-        return ()
-    return (check_weights_arrived(candidate, num_replicas=num_replicas(settings)),)
 
 
 def scaled(ratio: Estimate | None, found: SearchState) -> Estimate | None:
