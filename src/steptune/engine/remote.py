@@ -224,7 +224,7 @@ class RolloutSide:
             self.check.before(weights.state, weights.version)
         self.producer.engine.load(weights.state, weights.version)
         with self.recorder.span(Role.ROLLOUT, "weight_sync/check"):
-            own = self.check.after(weights.state, weights.version)
+            own = self.check.after(weights.state, weights.version, weights.hashes)
         return (own, *(self.replicas.arrivals if self.replicas is not None else ()))
 
 

@@ -41,7 +41,6 @@ from steptune.engine.sampling import noise_keys
 from steptune.engine.slots import Slots
 from steptune.engine.stream.plan import StreamPlan
 from steptune.engine.stream.stream import Stream
-from steptune.engine.tensor_hash import tensor_hash
 from steptune.engine.types import PromptBatch, RolloutBatch, RolloutTrace
 from steptune.engine.waiting import LengthHistory
 
@@ -110,10 +109,13 @@ class RolloutEngine:
         """Return the tensors that lie in memory of this engine's own as they came, by name: none under `alias`."""
         return {} if self._is_shared else dict(self._model.state_dict())
 
-    def tensor_hashes(self) -> dict[str, int]:
-        """Return the hash of every tensor held; of one that is packed, the hash of what was packed."""
-        plain = {name: tensor_hash(tensor) for name, tensor in self._model.state_dict().items()}
-        return {**plain, **packed_hashes(self._model)}
+    def held_tensors(self) -> dict[str, Tensor]:
+        """Return every tensor that is not packed, by name: the trainer's own under `alias`."""
+        return dict(self._model.state_dict())
+
+    def packed_hashes(self) -> dict[str, int]:
+        """Return the hash of every tensor that only exists packed, taken when it was."""
+        return packed_hashes(self._model)
 
     def generate(
         self,

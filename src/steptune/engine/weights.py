@@ -39,6 +39,8 @@ class Weights:
 
     version: int
     state: Mapping[str, Tensor]
+    hashes: Mapping[str, int]
+    """Of every tensor of `state`, as the writer took them."""
 
 
 class WeightChannel(Protocol):
@@ -97,7 +99,7 @@ class FileWeights:
         """
         held = torch.load(self.path, weights_only=True)
         verify(held["state"], held["hashes"], held["version"])
-        return Weights(version=held["version"], state=held["state"])
+        return Weights(version=held["version"], state=held["state"], hashes=held["hashes"])
 
 
 @final
@@ -120,9 +122,9 @@ class SharedWeights:
         """Copy ``state`` into the slot that does not hold the newest version."""
         index = 1 - int(self.marks.argmax())
         self.marks[index] = HALF_WRITTEN
-        for number, name in enumerate(self.names):
-            self.hashes[index, number] = tensor_hash(state[name])
+        for name in self.names:
             copy(state[name], self.slots[index][name])
+        self.hashes[index] = torch.tensor([tensor_hash(state[name]) for name in self.names])
         self.marks[index] = version
 
     def read(self) -> Weights:
@@ -136,12 +138,12 @@ class SharedWeights:
         for _ in range(MAX_READS):
             index = int(self.marks.argmax())
             version = int(self.marks[index])
-            hashes = self.hashes[index].tolist()
+            hashes = dict(zip(self.names, self.hashes[index].tolist(), strict=True))
             for name in self.names:
                 copy(self.slots[index][name], self.own[name])
             if version != HALF_WRITTEN and int(self.marks[index]) == version:
-                verify(self.own, dict(zip(self.names, hashes, strict=True)), version)
-                return Weights(version=version, state=self.own)
+                verify(self.own, hashes, version)
+                return Weights(version=version, state=self.own, hashes=hashes)
         raise TrialError(f"the weights were written {MAX_READS} times while they were being read")
 
 

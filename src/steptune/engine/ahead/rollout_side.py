@@ -192,9 +192,11 @@ class RolloutSide:
 
     def _load(self) -> None:
         weights = self.channel.read()
-        self.check.before(weights.state, weights.version)
+        with self.recorder.span(Role.ROLLOUT, "weight_sync/check"):
+            self.check.before(weights.state, weights.version)
         self.engine.load(weights.state, weights.version)
-        self.arrivals.append(self.check.after(weights.state, weights.version))
+        with self.recorder.span(Role.ROLLOUT, "weight_sync/check"):
+            self.arrivals.append(self.check.after(weights.state, weights.version, weights.hashes))
         self.holds_weights = True
         self.recorder.count("weight_version", weights.version)
         say(f"place {self.next_place}: rollout with weights {weights.version}")
