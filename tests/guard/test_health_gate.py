@@ -6,7 +6,9 @@ from observation_factory import steps, steps_with
 
 from steptune.core.estimate import Estimate, Source
 from steptune.core.profile import Health, Profile
+from steptune.core.trial import Observation
 from steptune.guard.health import health_problem
+from steptune.testing.arrivals import whole_arrival
 
 HEALTHY = {"reward_mean": 0.4, "mixed_groups_frac": 0.6, "truncated_frac": 0.02, "entropy": 0.5}
 
@@ -66,6 +68,29 @@ def test_rewards_that_vary_without_any_gradient_are_no_learning() -> None:
     assert "hint:" in problem
     assert health_problem(profile(), steps_with("grad_norm", [0.0, 0.0, 0.1])) is None
     assert health_problem(profile(), steps(grad_norm=None)) is None
+
+
+def test_gradients_that_move_no_weight_are_no_learning() -> None:
+    def handed(num_moved: list[int | None]) -> list[Observation]:
+        arrivals = [(whole_arrival(i).model_copy(update={"num_moved": moved}),) for i, moved in enumerate(num_moved)]
+        return steps_with("arrivals", arrivals)
+
+    problem = health_problem(profile(), handed([None, 0, 0, 0]))
+    assert problem is not None
+    assert "no weight ever moves" in problem
+    assert "hint:" in problem
+    assert health_problem(profile(), handed([None, 0, 3, 0])) is None
+    assert health_problem(profile(), handed([None])) is None, "the first version has none before it"
+
+
+@pytest.mark.parametrize("wrong", [{"num_wrong": 1}, {"version": 0}])
+def test_a_baseline_that_samples_from_other_weights_is_refused(wrong: dict[str, int]) -> None:
+    whole = [(whole_arrival(i),) for i in range(4)]
+    assert health_problem(profile(), steps_with("arrivals", whole)) is None
+    broken = [*whole[:3], (whole_arrival(3).model_copy(update=wrong),)]
+    problem = health_problem(profile(), steps_with("arrivals", broken))
+    assert problem is not None
+    assert "does not hold the trainer's weights, got other tensors or another version after 1 of 4" in problem
 
 
 def test_unknown_truncation_and_entropy_are_not_sickness() -> None:

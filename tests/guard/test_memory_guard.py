@@ -45,3 +45,11 @@ def test_missing_impossible_or_few_peaks_are_inconclusive(peaks: list[float | No
 
 def test_a_peak_over_the_limit_fails_however_few_the_steps() -> None:
     assert judged([900.0]).judgement is Judgement.FAIL
+
+
+def test_growth_that_begins_again_with_every_launch_is_seen() -> None:
+    # 2 MiB a step in each of two launches; over both together the later half is no higher than the earlier
+    grown = steps_with("memory_peak_bytes", [int((500.0 + 2 * i) * BYTES_PER_MIB) for i in range(6)])
+    verdict = check_memory([*grown, *grown], total_bytes=1000 * BYTES_PER_MIB, headroom_frac=0.2)
+    assert verdict.judgement is Judgement.INCONCLUSIVE
+    assert "grows 2 MiB per step" in verdict.because

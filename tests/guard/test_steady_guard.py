@@ -69,3 +69,11 @@ def test_tokens_balance_within_three_percent() -> None:
     balanced = imbalance_frac([step.queue for step in queued(LEVEL) if step.queue is not None])
     assert balanced == pytest.approx(0.0, abs=0.03)
     assert imbalance_frac([]) is None
+
+
+def test_every_launch_of_a_trial_begins_with_an_empty_queue_and_is_judged_by_itself() -> None:
+    # a second launch counts from step 4 again: over both, tokens used would seem to fall
+    assert judged([*queued(LEVEL), *queued(LEVEL)]).judgement is Judgement.PASS
+    assert "settles at step 4" in judged([*queued(LEVEL), *queued(LEVEL, first=3)]).because
+    assert "queue has a trend" in judged([*queued(LEVEL), *queued(list(range(12)))]).because
+    assert "need 4 steps" in judged([*queued(LEVEL), *queued(LEVEL[:3])]).because

@@ -1,3 +1,5 @@
+from dataclasses import dataclass
+
 import pytest
 from test_blocks import Recorded, observed
 
@@ -50,3 +52,24 @@ def test_an_arm_that_is_warm_is_taken_to_where_the_others_have_run() -> None:
     assert (arm.num_steps, asked) == (3, [5])
     settle([arm], seen(0), PLAN, Ages(max_staleness=3, own_lag=0), asked.append)
     assert asked == [5], "nobody ran on, so nobody has to follow"
+
+
+@dataclass
+class Ageing(Recorded):
+    """A run whose tokens grow as old as its steps, up to a bound."""
+
+    oldest: int = 0
+
+    def run_steps(self, num_steps: int, *, rehearse_s: float = 0.0) -> list[Observation]:
+        made = super().run_steps(num_steps, rehearse_s=rehearse_s)
+        return [step.model_copy(update={"lag_max": min(step.step, self.oldest)}) for step in made]
+
+
+def test_a_run_whose_tokens_are_older_than_it_first_seemed_goes_on() -> None:
+    # lag 1 after two steps: three are owed; each shows older tokens, until lag 4 owes six
+    arm = Ageing("A", num_steps=2, oldest=4)
+    settle([arm], seen(1), PLAN, Ages(max_staleness=1, own_lag=0))
+    assert arm.num_steps == 6
+    arm = Ageing("A", num_steps=2, oldest=10**6)
+    settle([arm], seen(1), PLAN, Ages(max_staleness=1, own_lag=0))
+    assert arm.num_steps == 10, "tokens that only age are no reason to run for ever"

@@ -30,6 +30,8 @@ def health_problem(profile: Profile, observations: Sequence[Observation] = ()) -
         _nan_problem(profile, observations),
         _reward_problem(profile.health.mixed_groups_frac),
         _gradient_problem(observations),
+        _still_problem(observations),
+        _arrival_problem(observations),
         _truncation_problem(profile.health.truncated_frac),
         _entropy_problem(profile.health.entropy, observations),
     )
@@ -79,6 +81,32 @@ def _gradient_problem(observations: Sequence[Observation]) -> str | None:
         got=f"a gradient norm of 0 in {len(norms)} of {len(norms)} steps",
         allowed="a norm above 0",
         hint="look for a loss mask or a correction that leaves no token, or for advantages that are all 0",
+    )
+
+
+def _still_problem(observations: Sequence[Observation]) -> str | None:
+    """Gradients, and weights whose bits are the same at every hand-over: what was learnt is lost in the optimizer."""
+    moved = [arrival.num_moved for step in observations for arrival in step.arrivals if arrival.num_moved is not None]
+    if not moved or any(moved):
+        return None
+    return explain(
+        "updates have a gradient, but no weight ever moves, so the run cannot learn",
+        got=f"0 tensors changed over {len(moved)} hand-overs",
+        allowed="weights that change",
+        hint="look for a learning rate of 0 or too small for the weights' number format, or an optimizer nobody steps",
+    )
+
+
+def _arrival_problem(observations: Sequence[Observation]) -> str | None:
+    arrivals = [arrival for step in observations for arrival in step.arrivals]
+    num_wrong = sum(1 for arrival in arrivals if arrival.num_wrong or arrival.version != arrival.trainer_version)
+    if not num_wrong:
+        return None
+    return explain(
+        "the baseline's rollout does not hold the trainer's weights",
+        got=f"other tensors or another version after {num_wrong} of {len(arrivals)} hand-overs",
+        allowed="every tensor of the trainer's version",
+        hint="mend the hand-over first: a faster step only samples from the wrong policy sooner",
     )
 
 

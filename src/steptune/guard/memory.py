@@ -12,6 +12,7 @@ from steptune.core.units import mib
 from steptune.core.verdict import Verdict
 from steptune.guard.gaps import MIN_STEPS
 from steptune.guard.judge import Finding, combined, held, unknown
+from steptune.guard.launches import by_launch
 from steptune.stats.finite import finite_or_none
 from steptune.stats.trend import trend
 
@@ -26,16 +27,17 @@ MAX_CHANCE = 0.05
 
 
 def check_memory(candidate: Sequence[Observation], *, total_bytes: int, headroom_frac: float) -> Verdict:
-    """Judge the candidate's peak memory against the part of ``total_bytes`` that may be used."""
+    """Judge the candidate's peak memory against the part of ``total_bytes`` that may be used; growth by launch."""
     allowed_bytes = (1.0 - headroom_frac) * total_bytes
     limit = f"peak at most {mib(allowed_bytes):.0f} MiB ({headroom_frac:.0%} of {mib(total_bytes):.0f} MiB stay free)"
     peaks = finite_or_none(observation.memory_peak_bytes for observation in candidate)
     if peaks is None or not peaks or min(peaks) <= 0:
         return combined(NAME, [unknown("the peak of a step is missing or impossible")], limit=limit)
     peak = max(peaks)
+    launches = [[float(step.memory_peak_bytes or 0) for step in launch] for launch in by_launch(candidate)]
     findings = [
         held(peak <= allowed_bytes, f"peak {mib(peak):.0f} MiB"),
-        _growth(peaks, allowed_bytes),
+        *(_growth(launch, allowed_bytes) for launch in launches),
     ]
     measured = Estimate(value=peak, unit="bytes", source=Source.MEASURED, n=len(peaks), note="peak over steps")
     return combined(NAME, findings, limit=limit, measured=measured)

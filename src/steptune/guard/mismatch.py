@@ -17,6 +17,7 @@ from steptune.core.trial import Observation
 from steptune.core.verdict import Judgement, Verdict
 from steptune.guard.gaps import mismatch_of
 from steptune.guard.judge import Finding, combined, held, unknown
+from steptune.guard.launches import by_launch
 from steptune.stats.finite import finite_or_none
 from steptune.stats.trend import MIN_POINTS, theil_sen_slope, trend
 
@@ -82,7 +83,7 @@ def check_mismatch(
         _mult_prob_error(candidate_gaps, baseline_gaps),
         _sample_size(candidate_gaps, baseline_gaps),
         _worst_token(candidate_gaps, baseline_gaps),
-        _growth(_by_launch(candidate), _by_launch(baseline), max_mismatch_k3),
+        _growth(_k3_by_launch(candidate), _k3_by_launch(baseline), max_mismatch_k3),
         *_routing(candidate, baseline),
     ]
     return combined(NAME, findings, limit=limit, measured=_measured(candidate_gaps))
@@ -181,14 +182,5 @@ def log_growth(k3s: Sequence[float]) -> float:
     return theil_sen_slope([math.log(max(k3, floor)) for k3 in k3s]) * GROWTH_STEPS
 
 
-def _by_launch(steps: Sequence[Observation]) -> list[list[float]]:
-    """Return k3 by launch: a step number that does not rise begins another one."""
-    launches: list[list[float]] = []
-    last = math.inf
-    for step in steps:
-        if step.step <= last:
-            launches.append([])
-        if step.mismatch is not None:
-            launches[-1].append(step.mismatch.k3)
-        last = step.step
-    return launches
+def _k3_by_launch(steps: Sequence[Observation]) -> list[list[float]]:
+    return [[step.mismatch.k3 for step in launch if step.mismatch is not None] for launch in by_launch(steps)]

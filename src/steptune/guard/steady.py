@@ -13,6 +13,7 @@ from steptune.core.trial import Observation, QueueStats
 from steptune.core.verdict import Verdict
 from steptune.guard.gaps import MIN_STEPS
 from steptune.guard.judge import Finding, combined, held, unknown
+from steptune.guard.launches import by_launch
 from steptune.stats.finite import finite_or_none
 from steptune.stats.trend import rises
 
@@ -24,13 +25,21 @@ MAX_IMBALANCE_FRAC = 0.03
 
 
 def check_steady(candidate: Sequence[Observation], incumbent: Sequence[Observation], *, ages: Ages) -> Verdict:
-    """Judge the counted steps of both arms; an arm that does not run ahead of its trainer is steady by construction."""
+    """Judge the counted steps of both arms, every launch by itself, for each begins with an empty queue.
+
+    An arm that does not run ahead of its trainer is steady by construction.
+    """
     limit = (
         "counted from max(staleness bound, oldest token) + 2 on, no trend in queue or age, tokens made and used "
         f"within {MAX_IMBALANCE_FRAC:.0%}"
     )
     arms = [("candidate", candidate), ("incumbent", incumbent)]
-    findings = [_arm(name, steps, ages) for name, steps in arms if ages.runs_ahead(steps)]
+    findings = [
+        _launch(name, launch, ages.steps_owed(steps))
+        for name, steps in arms
+        if ages.runs_ahead(steps)
+        for launch in by_launch(steps)
+    ]
     if not findings:
         return combined(NAME, [held(True, "no arm runs ahead of its trainer")], limit=limit)
     return combined(NAME, findings, limit=limit, measured=_measured(candidate))
@@ -52,8 +61,7 @@ def imbalance_frac(queues: Sequence[QueueStats]) -> float | None:
     return (made - used) / used if used > 0 else None
 
 
-def _arm(name: str, steps: Sequence[Observation], ages: Ages) -> Finding:
-    owed = ages.steps_owed(steps)
+def _launch(name: str, steps: Sequence[Observation], owed: int) -> Finding:
     if steps[0].step < owed:
         return unknown(f"cannot tell: the {name} is counted from step {steps[0].step} on, it settles at step {owed}")
     if len(steps) < MIN_STEPS:
@@ -85,9 +93,14 @@ def _drift(name: str, queues: Sequence[QueueStats]) -> Finding:
 
 
 def _measured(candidate: Sequence[Observation]) -> Estimate | None:
-    drift = imbalance_frac([step.queue for step in candidate if step.queue is not None])
-    if drift is None:
+    queues = [[step.queue for step in launch if step.queue is not None] for launch in by_launch(candidate)]
+    drifts = [drift for drift in map(imbalance_frac, queues) if drift is not None]
+    if not drifts:
         return None
     return Estimate(
-        value=drift, unit="fraction", source=Source.DERIVED, n=len(candidate), note="tokens made beyond used"
+        value=max(drifts, key=abs),
+        unit="fraction",
+        source=Source.DERIVED,
+        n=len(candidate),
+        note="tokens made beyond used, of the launch where it is most",
     )

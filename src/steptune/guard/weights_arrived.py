@@ -5,7 +5,7 @@ by tensor, after the same cast. The surprise: a lost optimizer step cannot be se
 learning rate changes few elements or none; it is looked for in the trainer's own format.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from steptune.core.arrival import Arrival
 from steptune.core.estimate import Estimate, Source
@@ -13,6 +13,7 @@ from steptune.core.trial import Observation
 from steptune.core.verdict import Verdict
 from steptune.guard.gaps import MIN_STEPS
 from steptune.guard.judge import Finding, combined, held, unknown
+from steptune.guard.launches import by_launch
 from steptune.stats.finite import finite_or_none
 
 NAME = "weights_arrived"
@@ -74,21 +75,23 @@ def _moved(candidate: Sequence[Observation]) -> Finding:
     """Judge every update by the hand-over of its weights; one without a gradient need not move a weight.
 
     The step that made a version is found by its number, in the same launch: rollouts that are ahead are handed older
-    weights, and a step number that does not rise begins another launch.
+    weights.
     """
-    maker, last = dict[int, Observation](), -1
-    for step in candidate:
-        if step.step <= last:
-            maker = {}
-        last = step.step
+    skipped = next((made_by for launch in by_launch(candidate) for made_by in _lost_updates(launch)), None)
+    if skipped is None:
+        return held(True, "every update that had a gradient moved the weights")
+    text = f"the update of step {skipped.step} (gradient norm {skipped.grad_norm:.2g}) moved no tensor of the trainer"
+    return held(False, f"{text}: a skipped optimizer step")
+
+
+def _lost_updates(launch: Sequence[Observation]) -> Iterator[Observation]:
+    maker = dict[int, Observation]()
+    for step in launch:
         for arrival in step.arrivals:
             made_by = maker.get(arrival.trainer_version)
-            if made_by is None or not made_by.grad_norm or arrival.num_moved is None or arrival.num_moved > 0:
-                continue
-            text = f"the update of step {made_by.step} (gradient norm {made_by.grad_norm:.2g}) moved no tensor of the"
-            return held(False, f"{text} trainer: a skipped optimizer step")
+            if made_by is not None and made_by.grad_norm and arrival.num_moved == 0:
+                yield made_by
         maker[step.weight_version] = step
-    return held(True, "every update that had a gradient moved the weights")
 
 
 def _measured(candidate: Sequence[Observation]) -> Estimate | None:

@@ -12,6 +12,10 @@ from steptune.core.ages import EXTRA_UPDATES, Ages
 from steptune.core.trial import Observation
 from steptune.trial.blocks import WARMUP_STEPS, BlockPlan, RunsSteps
 
+MAX_ROUNDS = 8
+"""Times that older tokens than any before may make the runs go on: one whose tokens only age is let go, and the guards
+say what is wrong with it."""
+
 
 def settle(
     sessions: Sequence[RunsSteps],
@@ -25,9 +29,14 @@ def settle(
     ``seen`` are the warm-up steps of all arms, `WARMUP_STEPS` of each. An arm that is warm and does not run ahead is
     in neither: ``skip_to`` takes it to the step where the others are then.
     """
-    more = ages.steps_owed(seen) - WARMUP_STEPS
-    if more > 0:
+    done = WARMUP_STEPS
+    for _ in range(MAX_ROUNDS):
+        more = ages.steps_owed(seen) - done
+        if more <= 0:
+            break
         seen = [*seen, *(step for session in sessions for step in session.run_steps(more))]
-        skip_to(WARMUP_STEPS + more)
+        done += more
+    if done > WARMUP_STEPS:
+        skip_to(done)
     has_queue = any(step.queue is not None for step in seen)
     return replace(plan, dropped_steps=ages.steps_owed(seen) - EXTRA_UPDATES if has_queue else 0)
