@@ -48,7 +48,7 @@ class Replica:
                 raise TrialError(f"weights {weights.version} lie where weights {order.version} were ordered from")
             self.check.before(weights.state, weights.version)
             self.engine.load(weights.state, weights.version)
-            return Loaded(number=order.number, arrival=self.check.after(weights.state, weights.version))
+            return Loaded(number=order.number, arrival=self.check.after(weights.state, weights.version, weights.hashes))
 
     def _generate(self, order: GenerateOrder) -> Generated:
         start_s = time.perf_counter()
