@@ -53,3 +53,11 @@ def test_growth_that_begins_again_with_every_launch_is_seen() -> None:
     verdict = check_memory([*grown, *grown], total_bytes=1000 * BYTES_PER_MIB, headroom_frac=0.2)
     assert verdict.judgement is Judgement.INCONCLUSIVE
     assert "grows 2 MiB per step" in verdict.because
+
+
+def test_a_block_on_a_fresh_launch_does_not_take_back_what_the_others_showed() -> None:
+    steady = steps_with("memory_peak_bytes", [600 * BYTES_PER_MIB] * 6)
+    verdict = check_memory([*steady, *steady[:3]], total_bytes=1000 * BYTES_PER_MIB, headroom_frac=0.2)
+    assert verdict.judgement is Judgement.PASS
+    few = check_memory([*steady[:3], *steady[:3]], total_bytes=1000 * BYTES_PER_MIB, headroom_frac=0.2)
+    assert few.judgement is Judgement.PASS, "six steps, though of two launches"

@@ -17,3 +17,12 @@ def by_launch(steps: Sequence[Observation]) -> list[list[Observation]]:
             launches.append([])
         launches[-1].append(step)
     return launches
+
+
+def long_launches(steps: Sequence[Observation], num_steps: int) -> list[list[Observation]]:
+    """Return the launches of ``num_steps`` steps or more; all steps as one where no launch has as many.
+
+    A trial that is nearly settled adds a block or two on fresh launches: too few steps to show a trend, and no reason
+    to forget what the others showed.
+    """
+    return [launch for launch in by_launch(steps) if len(launch) >= num_steps] or [list(steps)]

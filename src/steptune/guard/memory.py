@@ -12,7 +12,7 @@ from steptune.core.units import mib
 from steptune.core.verdict import Verdict
 from steptune.guard.gaps import MIN_STEPS
 from steptune.guard.judge import Finding, combined, held, unknown
-from steptune.guard.launches import by_launch
+from steptune.guard.launches import long_launches
 from steptune.stats.finite import finite_or_none
 from steptune.stats.trend import trend
 
@@ -34,16 +34,16 @@ def check_memory(candidate: Sequence[Observation], *, total_bytes: int, headroom
     if peaks is None or not peaks or min(peaks) <= 0:
         return combined(NAME, [unknown("the peak of a step is missing or impossible")], limit=limit)
     peak = max(peaks)
-    launches = [[float(step.memory_peak_bytes or 0) for step in launch] for launch in by_launch(candidate)]
     findings = [
         held(peak <= allowed_bytes, f"peak {mib(peak):.0f} MiB"),
-        *(_growth(launch, allowed_bytes) for launch in launches),
+        *(_growth(launch, allowed_bytes) for launch in long_launches(candidate, MIN_STEPS)),
     ]
     measured = Estimate(value=peak, unit="bytes", source=Source.MEASURED, n=len(peaks), note="peak over steps")
     return combined(NAME, findings, limit=limit, measured=measured)
 
 
-def _growth(peaks: Sequence[float], allowed_bytes: float) -> Finding:
+def _growth(launch: Sequence[Observation], allowed_bytes: float) -> Finding:
+    peaks = [float(step.memory_peak_bytes or 0) for step in launch]
     if len(peaks) < MIN_STEPS:
         return unknown(f"need {MIN_STEPS} steps to see growth, got {len(peaks)}")
     rise = trend(peaks)

@@ -13,7 +13,7 @@ from steptune.core.trial import Observation, QueueStats
 from steptune.core.verdict import Verdict
 from steptune.guard.gaps import MIN_STEPS
 from steptune.guard.judge import Finding, combined, held, unknown
-from steptune.guard.launches import by_launch
+from steptune.guard.launches import by_launch, long_launches
 from steptune.stats.finite import finite_or_none
 from steptune.stats.trend import rises
 
@@ -34,12 +34,7 @@ def check_steady(candidate: Sequence[Observation], incumbent: Sequence[Observati
         f"within {MAX_IMBALANCE_FRAC:.0%}"
     )
     arms = [("candidate", candidate), ("incumbent", incumbent)]
-    findings = [
-        _launch(name, launch, ages.steps_owed(steps))
-        for name, steps in arms
-        if ages.runs_ahead(steps)
-        for launch in by_launch(steps)
-    ]
+    findings = [finding for name, steps in arms if ages.runs_ahead(steps) for finding in _arm(name, steps, ages)]
     if not findings:
         return combined(NAME, [held(True, "no arm runs ahead of its trainer")], limit=limit)
     return combined(NAME, findings, limit=limit, measured=_measured(candidate))
@@ -61,9 +56,14 @@ def imbalance_frac(queues: Sequence[QueueStats]) -> float | None:
     return (made - used) / used if used > 0 else None
 
 
-def _launch(name: str, steps: Sequence[Observation], owed: int) -> Finding:
-    if steps[0].step < owed:
-        return unknown(f"cannot tell: the {name} is counted from step {steps[0].step} on, it settles at step {owed}")
+def _arm(name: str, steps: Sequence[Observation], ages: Ages) -> list[Finding]:
+    owed, first = ages.steps_owed(steps), min(launch[0].step for launch in by_launch(steps))
+    if first < owed:
+        return [unknown(f"cannot tell: the {name} is counted from step {first} on, it settles at step {owed}")]
+    return [_launch(name, launch) for launch in long_launches(steps, MIN_STEPS)]
+
+
+def _launch(name: str, steps: Sequence[Observation]) -> Finding:
     if len(steps) < MIN_STEPS:
         return unknown(f"cannot tell: need {MIN_STEPS} steps of the {name}, got {len(steps)}")
     queues = [step.queue for step in steps if step.queue is not None]
