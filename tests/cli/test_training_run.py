@@ -9,6 +9,7 @@ import pytest
 from steptune.cli.main import main
 from steptune.cli.training_run import TrainingPlan, TrainingRun
 from steptune.cli.training_start import before, new_training
+from steptune.core.errors import JobError
 from steptune.core.framework import LaunchSpec
 from steptune.core.job import JobSpec
 from steptune.core.training import Training
@@ -113,6 +114,17 @@ def test_a_pinned_schedule_that_breaks_the_owners_limit_is_said(
     job.write_text('name = "tiny"\n[knobs.pin]\nschedule = "one_step_off"\n')
     new_training(argparse.Namespace(job=str(job), overrides=[], runs=str(tmp_path), state_every=None))
     assert "would not choose this configuration: limits.max_staleness is 0" in capsys.readouterr().err
+
+
+def test_compile_without_a_compiler_is_refused_before_anything_is_trained_or_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    job = tmp_path / "job.toml"
+    job.write_text('name = "tiny"\n[knobs.pin]\ncompile = true\n')
+    with pytest.raises(JobError, match=r"no C\+\+ compiler `no-such-compiler`; .+ hint: install it"):
+        new_training(argparse.Namespace(job=str(job), overrides=[], runs=str(tmp_path / "runs"), state_every=None))
+    assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.parametrize("argv", [["train"], ["train", "job.toml", "--resume", "runs/x"]])

@@ -43,6 +43,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "micro_batch_tokens": (1, 64, 4096),
     "moe_dispatch": ("where", "sort", "grouped"),
     "router_replay": (False, True),
+    "compile": (False, True),
     "recompute": (False, True),
     "offload": (False, True),
     "head_tile_tokens": (None, 3),
@@ -102,6 +103,7 @@ IN_PROCESS = {
     "rollout_replicas": 1,
     "rollout_routing": "round_robin",
     "rollout_cores": None,
+    "compile": False,  # tracing takes seconds: tests/engine/compiled
 }
 
 

@@ -52,12 +52,14 @@ def test_every_setting_has_a_rising_curve_at_every_size(curves: list[CostCurve])
 def test_a_curve_names_only_the_knobs_that_change_its_cost(curves: list[CostCurve]) -> None:
     keys = {curve.name: set(curve.when) for curve in curves}
     logprob = {"train_threads", "train_dtype", "layout"}
-    assert keys == {"train": logprob | {"recompute"}, "logprob": logprob, "optimizer": {"train_threads"}}
+    assert keys == {"train": logprob | {"recompute", "compile"}, "logprob": logprob, "optimizer": {"train_threads"}}
 
 
 def test_a_forward_alone_costs_less_than_training(curves: list[CostCurve]) -> None:
     for logprob in (curve for curve in curves if curve.name == "logprob"):
-        train = next(c for c in curves if c.name == "train" and c.when == {**logprob.when, "recompute": False})
+        train = next(
+            c for c in curves if c.name == "train" and c.when == {**logprob.when, "recompute": False, "compile": False}
+        )
         assert logprob.points[-1].seconds < 0.8 * train.points[-1].seconds
 
 

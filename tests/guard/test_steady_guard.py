@@ -78,3 +78,12 @@ def test_every_launch_of_a_trial_begins_with_an_empty_queue_and_is_judged_by_its
     assert "queue has a trend" in judged([*queued(LEVEL), *queued(list(range(12)))]).because
     assert judged([*queued(LEVEL), *queued(LEVEL[:3])]).judgement is Judgement.PASS, "a block that settled the time"
     assert judged([*queued(LEVEL[:3]), *queued(LEVEL[:3])]).judgement is Judgement.INCONCLUSIVE
+
+
+def test_an_arm_that_compiled_in_its_counted_steps_is_no_number() -> None:
+    before = [observed(num_compiled=0)] * 4
+    assert judged(before).judgement is Judgement.PASS
+    verdict = judged([*before, observed(num_compiled=3)])
+    assert verdict.judgement is Judgement.INCONCLUSIVE
+    assert "the candidate compiled 3 graphs in its counted steps" in verdict.because
+    assert judged(before, incumbent=[observed(num_compiled=1)] * 4).judgement is Judgement.INCONCLUSIVE

@@ -151,3 +151,19 @@ def test_long_blocks_are_for_gains_near_the_noise() -> None:
     assert trial_plan(NOISE, 0.08) == TRIAL_PLAN
     assert trial_plan(NOISE, 0.06).kept_steps == 8
     assert trial_plan(NOISE, None).kept_steps == 8
+
+
+def test_a_trial_of_what_starts_slowly_costs_that_too() -> None:
+    cost = TrialCost(
+        start_up_steps=20,
+        incumbent_start_ups=0,
+        incumbent_moves=frozenset(),
+        incumbent_ratio=1.0,
+        hot=frozenset(),
+        slow_starts={("compile", True): 15.0},
+    )
+    assert cost(moved(compile=True), 0.4) - cost(moved(a=1), 0.4) == pytest.approx(15)
+    assert cost.of_few_steps(moved(compile=True), 0.4, 4) - cost.of_few_steps(moved(a=1), 0.4, 4) == pytest.approx(15)
+    # both arms have to be started and warmed up, and both compile
+    both = replace(cost, incumbent_start_ups=1, incumbent_moves=frozenset({("compile", True)}))
+    assert both(moved(compile=True, a=1), 0.4) - cost(moved(a=1), 0.4) == pytest.approx(20 + 30 + 2)

@@ -16,6 +16,7 @@ from steptune.core.framework import LaunchSpec
 from steptune.core.job import JobSpec
 from steptune.core.training import Training
 from steptune.engine.checkpoint_file import newest_whole, step_of
+from steptune.engine.compiler import COMPILE, check_compiler
 from steptune.engine.serve import RunFile
 from steptune.store.knob_checks import check_knobs
 
@@ -47,6 +48,8 @@ def new_training(args: argparse.Namespace) -> TrainingStart:
     framework = running_framework_of(job)
     check_knobs(job, framework.knobs(job))
     settings = {lever.knob: lever.value for lever in framework.baseline(job, job.baseline)}
+    if settings.get(COMPILE) is True:
+        check_compiler()  # before the SFT start, which takes its time
     folder = Path(args.runs) / f"{job.name}-train-{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}"
     say(f"train: {job.name}, baseline `{job.baseline}`, files in {folder} (SFT first, unless it is cached)")
     for reason in framework.conflicts(job, settings):

@@ -176,6 +176,10 @@ class CostCurve(Record):
     """In increasing `x`."""
 
 
+START_UP = "start_up"
+"""Name of the curves of what a launch takes longer under some settings: one size, one launch. No step contains it."""
+
+
 class Health(Record):
     """Signs of life of the training itself."""
 

@@ -128,6 +128,9 @@ class Observation(Record):
     router_agreement_frac: float | None = None
     """Experts of the rollout that the trainer's own router would have chosen too, 0..1; None where routes were not
     recorded, or there are no experts."""
+    num_compiled: int | None = None
+    """Graphs that the trainer compiled during this step, on all ranks; None where it does not compile. Above 0 the step
+    is no measurement of what later ones take."""
 
 
 class EvalResult(Record):

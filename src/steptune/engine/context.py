@@ -8,7 +8,7 @@ Shape letters: N positions (any leading shape), H query head, K key/value head, 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ParamSpec, Protocol, TypeVar
 
 from torch import Tensor
 
@@ -17,6 +17,23 @@ from steptune.engine.routes import RouteTape
 
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 """(layer, q [..., H, E], k [..., K, E], v [..., K, E]) -> attention output [..., H, E], rotary already applied."""
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class RunRegion(Protocol):
+    """How a layer's regions are run: the parts between two look-backs, which see single positions only."""
+
+    def __call__(self, region: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Return ``region(*args, **kwargs)``, computed as it stands or compiled (`compiled`)."""
+        ...
+
+
+def run_as_is(region: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    """Run a region operator by operator."""
+    return region(*args, **kwargs)
 
 
 class Recur(Protocol):
@@ -43,3 +60,5 @@ class Context:
     """How tokens reach their experts; only a mixture-of-experts layer reads it."""
     routes: RouteTape | None = None
     """Records or replays expert choices (router replay); None does neither."""
+    run: RunRegion = run_as_is
+    """How regions are run; only a trainer with `compile` brings another way."""

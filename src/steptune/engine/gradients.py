@@ -13,6 +13,7 @@ Batches and what is returned live on the host, weights and the loss on the model
 Shape letters: B rows, T completion token, C completion tokens of a micro-batch.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import final
@@ -22,6 +23,8 @@ from torch import Tensor
 
 from steptune.core.job import AlgorithmSpec
 from steptune.core.phase import Role
+from steptune.engine.compiled import Compiled, check_torch
+from steptune.engine.context import run_as_is
 from steptune.engine.correction import correction_weights
 from steptune.engine.events import Recorder
 from steptune.engine.head import token_logprobs
@@ -33,7 +36,9 @@ from steptune.engine.offload.devices import offload_to_host
 from steptune.engine.offload.step import Offload, OffloadStep, activations
 from steptune.engine.plan import TrainPlan, plan_batch
 from steptune.engine.policy_loss import aggregation_weights, kl_estimate, policy_token_loss
+from steptune.engine.threads import torch_threads
 from steptune.engine.types import PreparedBatch, RolloutBatch
+from steptune.engine.warm_up import WARM_UP_RUNS, made_up_inputs
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,6 +64,8 @@ class Share:
     """Of `num_routes`, those that the trainer's own router would have chosen too."""
     num_routes: int = 0
     """Experts of the rollout that were replayed on this rank."""
+    num_compiled: int = 0
+    """Graphs that this rank compiled since it last said so; its warm-up's are not counted."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,14 +103,41 @@ class Gradients:
         self.rank = rank
         self.between: Callable[[], None] = nothing
         """Called before every micro-batch; what it raises ends the pass."""
-        self.configure(knobs)
         self.num_plans_built = 0
         self.num_inputs_built = 0
+        self.compiled = Compiled()
+        self.warm_up_s = 0.0
+        """Seconds that compiling has taken before any step."""
+        self._warmed = set[tuple[object, ...]]()
+        self.configure(knobs)
 
     def configure(self, knobs: EngineKnobs) -> None:
-        """Switch to other knobs between two batches."""
+        """Switch to other knobs between two batches; with `compile` all that they need is compiled now."""
         self.knobs = knobs
         self.offload: Offload | None = offload_to_host(self.device) if knobs.offload else None
+        if knobs.compile:
+            self.warm_up()
+
+    def warm_up(self) -> None:
+        """Compile every region under the present knobs, forward and backward.
+
+        Weights and gradients stay as they are. Several sizes are run to show the compiler that sizes change.
+        """
+        key = (self.knobs.train_threads, self.knobs.train_dtype, self.knobs.recompute)
+        if key in self._warmed:
+            return
+        check_torch()
+        assert all(p.grad is None for p in self.model.parameters()), "between two updates there is no gradient"
+        start_s = time.perf_counter()
+        with torch_threads(self.knobs.train_threads):
+            for runs in WARM_UP_RUNS:
+                inputs = made_up_inputs(runs, self.device)
+                self._forward(self.model, inputs, recompute=self.knobs.recompute).sum().backward()
+        for param in self.model.parameters():
+            param.grad = None
+        self._warmed.add(key)
+        self.warm_up_s += time.perf_counter() - start_s
+        self.compiled.take()
 
     @torch.no_grad()
     def logprobs(
@@ -162,6 +196,7 @@ class Gradients:
             tokens_of_update=tokens.num_tokens,
             num_same_routes=num_same,
             num_routes=num_routes,
+            num_compiled=self.compiled.take(),
         )
 
     def _plan(
@@ -210,7 +245,9 @@ class Gradients:
         """Return float32 [C] log-probs of the completion tokens under the sampling temperature."""
         replays = self.knobs.router_replay and model is self.model
         routes = inputs.context.routes if replays else None  # the reference chooses for itself
-        context = replace(inputs.context, moe_dispatch=self.knobs.moe_dispatch, routes=routes)
+        # passes without gradients stay as they are: their graphs are others, and would double what is compiled
+        run = self.compiled if self.knobs.compile and torch.is_grad_enabled() else run_as_is
+        context = replace(inputs.context, moe_dispatch=self.knobs.moe_dispatch, routes=routes, run=run)
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.knobs.train_dtype == "bf16"):
             hidden_ND = model.hidden(inputs.tokens_N, inputs.positions_N, context, recompute=recompute)
             return token_logprobs(
@@ -219,6 +256,7 @@ class Gradients:
                 inputs.target_C,
                 temperature=self.algorithm.temperature,
                 tile_tokens=self.knobs.head_tile_tokens,
+                run=context.run,
             )
 
     def _loss(self, cur_C: Tensor, inputs: MicroInputs, tokens: _TokenTensors) -> Tensor:

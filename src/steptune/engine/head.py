@@ -17,18 +17,31 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from steptune.engine.context import RunRegion, run_as_is
 from steptune.engine.precision import at_least_float32
 
 
 def token_logprobs(
-    hidden_CD: Tensor, weight_VD: Tensor, target_C: Tensor, *, temperature: float, tile_tokens: int | None
+    hidden_CD: Tensor,
+    weight_VD: Tensor,
+    target_C: Tensor,
+    *,
+    temperature: float,
+    tile_tokens: int | None,
+    run: RunRegion = run_as_is,
 ) -> Tensor:
     """Return float32 [C] log-probs of ``target_C`` under the softmax of logits / ``temperature``.
 
-    ``tile_tokens`` bounds the positions whose logits exist at once; None computes them all together.
+    ``tile_tokens`` bounds the positions whose logits exist at once; None computes them all together, as ``run`` runs a
+    region. Tiles run as they stand: a gradient that is added up in place is no graph.
     """
     if tile_tokens is not None and tile_tokens < len(target_C):
         return _TiledLogprobs.apply(hidden_CD, weight_VD, target_C, temperature, tile_tokens)  # type: ignore[no-any-return]
+    return run(whole_logprobs, hidden_CD, weight_VD, target_C, temperature)
+
+
+def whole_logprobs(hidden_CD: Tensor, weight_VD: Tensor, target_C: Tensor, temperature: float) -> Tensor:
+    """Return `token_logprobs` with all logits at once: the region at the end of a model."""
     scaled_CV = at_least_float32(F.linear(hidden_CD, weight_VD)) / temperature
     return -F.cross_entropy(scaled_CV, target_C, reduction="none")
 

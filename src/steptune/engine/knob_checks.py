@@ -3,6 +3,7 @@
 from steptune.core.errors import JobError, explain
 from steptune.core.job import AlgorithmSpec, JobSpec
 from steptune.core.model import DenseModel, ModelSpec
+from steptune.engine.compiler import check_compiler
 from steptune.engine.knobs import MAX_REPLICAS, EngineKnobs
 from steptune.engine.plan_shared import can_share_prompts
 
@@ -33,9 +34,11 @@ def check_knobs(knobs: EngineKnobs, algorithm: AlgorithmSpec, model: ModelSpec) 
     Raises:
         JobError: several updates per rollout batch without a separate old-log-prob pass, `offload` without
             `recompute`, a shared prefix with recurrent layers, an alias of what is elsewhere or of another number
-            format, or what the foreign rollout engine cannot do.
+            format, `compile` without a compiler or with `offload`, or what the foreign rollout engine cannot do.
     """
     check_alias(knobs)
+    if knobs.compile:
+        check_compile(knobs)
     if knobs.rollout_engine != "embedded":
         check_foreign(knobs, model)
     if algorithm.num_updates > 1 and knobs.logprob_batch_tokens is None:
@@ -63,6 +66,25 @@ def check_knobs(knobs: EngineKnobs, algorithm: AlgorithmSpec, model: ModelSpec) 
                 got="shared_prefix with a hybrid model",
                 allowed="padded, sorted or packed",
                 hint="use packed",
+            )
+        )
+
+
+def check_compile(knobs: EngineKnobs) -> None:
+    """Refuse `compile` where it cannot work.
+
+    Raises:
+        JobError: no C++ compiler, or offloaded inputs, whose layers run a first time without gradients: other graphs,
+            which would be compiled in the middle of a step, when the first micro-batch is large enough to be offloaded.
+    """
+    check_compiler()
+    if knobs.offload:
+        raise JobError(
+            explain(
+                "`compile` does not go with `offload`: an offloaded layer's two runs are two graphs, made in a step",
+                got="both",
+                allowed="one of them",
+                hint="leave `offload` out, which frees nothing on a CPU",
             )
         )
 

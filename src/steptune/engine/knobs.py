@@ -71,6 +71,9 @@ class EngineKnobs(Record):
     """How tokens reach their experts, in rollout and trainer alike; nothing to a model without experts."""
     router_replay: bool = False
     """The trainer takes the experts that the rollout took (`routes`); nothing to a model without experts."""
+    compile: bool = False
+    """The trainer's layers run compiled, but for what looks back and what sorts tokens to experts (`compiled`). A run
+    then starts later: everything is compiled before its first step."""
     recompute: bool = False
     """Recompute each layer's activations in the backward pass instead of keeping them."""
     offload: bool = False

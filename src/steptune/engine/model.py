@@ -42,9 +42,23 @@ class Block(nn.Module):
 
     def forward(self, x_ND: Tensor, cos_NE: Tensor, sin_NE: Tensor, context: Context) -> Tensor:
         """Return the block's output for ``x_ND``; rotary tables carry one row per position."""
-        x_ND = x_ND + self.attention(self.attn_norm(x_ND), cos_NE, sin_NE, context)
-        h_ND = self.ffn_norm(x_ND)
-        return x_ND + (self.ffn(h_ND, context) if isinstance(self.ffn, MoELayer) else self.ffn(h_ND))
+        seen, gate = self.attention(self.attn_norm, x_ND, cos_NE, sin_NE, context)
+        if isinstance(self.ffn, MoELayer):
+            x_ND, h_ND = context.run(before_experts, self, x_ND, seen, gate)
+            return x_ND + self.ffn(h_ND, context)
+        return context.run(with_feed_forward, self, x_ND, seen, gate)
+
+
+def before_experts(block: Block, x_ND: Tensor, seen: Tensor, gate: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the stream behind the token mixer and what the experts read of it: the region before them."""
+    x_ND = x_ND + block.attention.finish(seen, gate)
+    return x_ND, block.ffn_norm(x_ND)
+
+
+def with_feed_forward(block: Block, x_ND: Tensor, seen: Tensor, gate: Tensor) -> Tensor:
+    """Return a block's output: the region behind its token mixer."""
+    x_ND, h_ND = before_experts(block, x_ND, seen, gate)
+    return x_ND + block.ffn(h_ND)
 
 
 def _mixer(spec: ModelSpec, layer: int) -> GroupedQueryAttention | GatedDeltaLayer:

@@ -58,6 +58,7 @@ def observation(
         zero_advantage_frac=float((scored.advantage_B == 0).float().mean()),
         arrivals=supply.arrivals,
         router_agreement_frac=stats.router_agreement_frac,
+        num_compiled=stats.num_compiled,
     )
 
 

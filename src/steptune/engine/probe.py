@@ -23,9 +23,11 @@ from steptune.engine.probe_train import (
     PASS,
     TRAIN_KEYS,
     Setting,
+    compiles_to_price,
     measured,
     position_curve,
     settings_of,
+    start_up_curve,
     update_curve,
 )
 from steptune.engine.trainer import Trainer
@@ -61,15 +63,16 @@ def probe_trainer(
 
     ``train``: seconds of forward and backward with their planning, by positions, padding included.
     ``logprob``: seconds of a forward-only pass, by positions. ``optimizer``: seconds of clipping and AdamW.
-    The small sizes are always measured; ``budget_s`` bounds everything beyond them.
+    ``start_up``, where `compile` is priced: seconds of compiling before a launch's first step.
+    The small sizes are always measured; ``budget_s`` bounds everything beyond them, twice where both ways are priced.
     """
-    stop_s = clock() + budget_s
+    stop_s = clock() + budget_s * len(compiles_to_price(job))
     # without it the log-prob pass is measured, too, so only the owner's "never" leaves anything out
     recomputes = (False,) if job.knobs.pin.get("recompute") is False else (False, True)
     trainer = Trainer(new_model(job), probe_algorithm(job), EngineKnobs(), vocabulary_of(job).pad_id)
     settings = settings_of(job, thread_options, dtype_options, recomputes, sizes=SIZES)
-    for setting in settings:
-        measured(trainer, setting, 0, clock)  # not kept: the first call of a setting pays for thread and kernel start
+    warm_ups_s = [_begun(trainer, setting, clock) for setting in settings]
+    stop_s += sum(warm_ups_s)
     num_sizes = sizes_needed(sum(typical_rows(job)[-1]) * job.algorithm.rollouts_per_step)
     measured(trainer, settings[0], num_sizes - 1, clock)  # not kept: the first large call pays for the allocator
     for rep in range(MAX_REPS):
@@ -80,9 +83,17 @@ def probe_trainer(
                     setting.samples[size].append(measured(trainer, setting, size, clock))
     return [
         *(position_curve("train", s, TRAIN_KEYS, TRAIN) for s in settings),
-        *(position_curve("logprob", s, LOGPROB_KEYS, PASS) for s in settings if not s.knobs.recompute),
+        *(position_curve("logprob", s, LOGPROB_KEYS, PASS) for s in settings if s.knobs.logprob_batch_tokens),
         *(update_curve("optimizer", settings, threads, ("train/optimizer",)) for threads in thread_options),
+        *([start_up_curve(max(warm_ups_s))] if True in compiles_to_price(job) else []),
     ]
+
+
+def _begun(trainer: Trainer, setting: Setting, clock: Clock) -> float:
+    """Make a setting's first call, which pays for the start of threads and kernels, and return what it compiled for."""
+    before_s = trainer.gradients.warm_up_s
+    measured(trainer, setting, 0, clock)
+    return trainer.gradients.warm_up_s - before_s
 
 
 def sizes_needed(step_positions: int) -> int:

@@ -72,6 +72,6 @@ def probe_ranks(
                 setting.samples[size].append(measured(trainer, setting, size, clock))
     return [
         *(position_curve("train_ranked", s, TRAIN_KEYS, TRAIN) for s in settings),
-        *(position_curve("logprob_ranked", s, LOGPROB_KEYS, PASS) for s in settings if not s.knobs.recompute),
+        *(position_curve("logprob_ranked", s, LOGPROB_KEYS, PASS) for s in settings if s.knobs.logprob_batch_tokens),
         *(update_curve("optimizer_ranked", settings, number, OPTIMIZER) for number in threads),
     ]

@@ -13,7 +13,8 @@ from typing import final
 from steptune.core.job import JobSpec
 from steptune.core.knob import KnobValue
 from steptune.core.phase import Phase
-from steptune.core.profile import CostCurve, CurvePoint
+from steptune.core.profile import START_UP, CostCurve, CurvePoint
+from steptune.engine.compiler import COMPILE, asks_for_compile
 from steptune.engine.events import Clock, Recorder
 from steptune.engine.knobs import DType, EngineKnobs
 from steptune.engine.plan import Layout, plan_batch
@@ -30,7 +31,7 @@ UNLIMITED_TOKENS = 10**9
 LAYOUTS: tuple[Layout, ...] = ("padded", "packed", "shared_prefix")
 """`sorted` costs what `padded` does at equal positions: both are one run of equally wide rows."""
 
-TRAIN_KEYS = ("train_threads", "train_dtype", "recompute", "layout")
+TRAIN_KEYS = ("train_threads", "train_dtype", "recompute", "compile", "layout")
 """Knobs that change what training a position costs."""
 
 LOGPROB_KEYS = ("train_threads", "train_dtype", "layout")
@@ -84,11 +85,40 @@ def settings_of(
 ) -> list[Setting]:
     """Return every combination, each with batches of about ``sizes`` positions per rank."""
     rows = typical_rows(job)
-    layouts = layouts_to_price(job)
+    compiles, layouts = compiles_to_price(job), layouts_to_price(job)
     return [
-        _setting(job, _knobs(number, dtype, recompute, layout, num_ranks), rows, sizes)
-        for number, dtype, recompute, layout in itertools.product(threads, dtypes, recomputes, layouts)
+        _setting(
+            job,
+            EngineKnobs(
+                train_ranks=num_ranks,
+                train_threads=number,
+                train_dtype=dtype,
+                recompute=recompute,
+                compile=is_compiled,
+                layout=layout,
+                micro_batch_tokens=UNLIMITED_TOKENS,
+                # what neither of the two changes is measured once
+                logprob_batch_tokens=None if recompute or is_compiled != compiles[0] else UNLIMITED_TOKENS,
+            ),
+            rows,
+            sizes,
+        )
+        for is_compiled, number, dtype, recompute, layout in itertools.product(
+            compiles, threads, dtypes, recomputes, layouts
+        )
     ]
+
+
+def compiles_to_price(job: JobSpec) -> list[bool]:
+    """Return the values of `compile` that are measured: both only where the owner lets it move."""
+    if job.knobs.pin.get(COMPILE) is True:
+        return [True]
+    return [False, True] if asks_for_compile(job) else [False]
+
+
+def start_up_curve(warm_up_s: float) -> CostCurve:
+    """Return what one launch with `compile` takes longer to start: the compiling itself, at most."""
+    return CostCurve(name=START_UP, when={COMPILE: True}, unit="launches", points=(CurvePoint(x=1, seconds=warm_up_s),))
 
 
 def measured(trainer: Trainer, setting: Setting, size: int, clock: Clock) -> Sample:
@@ -125,18 +155,6 @@ def update_curve(name: str, settings: Sequence[Setting], threads: int, phases: S
 
 def _median(samples: Sequence[Sample], phases: Sequence[str]) -> float:
     return statistics.median(sum(sample.seconds[phase] for phase in phases) for sample in samples)
-
-
-def _knobs(threads: int, dtype: DType, recompute: bool, layout: Layout, num_ranks: int) -> EngineKnobs:
-    return EngineKnobs(
-        train_ranks=num_ranks,
-        train_threads=threads,
-        train_dtype=dtype,
-        recompute=recompute,
-        layout=layout,
-        micro_batch_tokens=UNLIMITED_TOKENS,
-        logprob_batch_tokens=None if recompute else UNLIMITED_TOKENS,
-    )
 
 
 def _setting(job: JobSpec, knobs: EngineKnobs, rows: Sequence[Row], sizes: Sequence[int]) -> Setting:

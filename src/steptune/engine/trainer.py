@@ -74,6 +74,8 @@ class TrainStats:
     """Peak memory of the second rank's process, what it shares with the first not counted; None without one."""
     router_agreement_frac: float | None = None
     """Experts of the rollout that the trainer's own router would have chosen too, 0..1; None where none is replayed."""
+    num_compiled: int | None = None
+    """Graphs compiled since the last update, on both ranks; 0 after the warm-up, None without `compile`."""
 
     @property
     def grad_norm(self) -> float:
@@ -126,6 +128,7 @@ class Trainer:
             JobError: the knobs do not fit the algorithm (see `configure`).
         """
         assert (reference is not None) == (algorithm.kl_coef > 0), "a KL term and a reference model go together"
+        check_knobs(knobs, algorithm, model.spec)  # before anything is compiled for them
         self.model = model
         self.device = model.embed.weight.device
         self.algorithm = algorithm
@@ -244,6 +247,7 @@ class Trainer:
             active_tokens=plan.active_tokens + (other.active_tokens if other else 0),
             other_rank_memory_bytes=other.peak_memory_bytes if other else None,
             router_agreement_frac=_router_agreement(parts),
+            num_compiled=sum(share.num_compiled for share in _shares(parts)) if self.knobs.compile else None,
         )
 
     def _order(self, prepared: PreparedBatch, number: int, recorder: Recorder) -> None:
@@ -301,9 +305,13 @@ class Trainer:
 
 
 def _router_agreement(parts: Sequence[_UpdatePart]) -> float | None:
-    shares = [share for part in parts for share in (part.own, part.other.share if part.other else None) if share]
+    shares = _shares(parts)
     num_routes = sum(share.num_routes for share in shares)
     return sum(share.num_same_routes for share in shares) / num_routes if num_routes else None
+
+
+def _shares(parts: Sequence[_UpdatePart]) -> list[Share]:
+    return [share for part in parts for share in (part.own, part.other.share if part.other else None) if share]
 
 
 def _check_finite(rollout: RolloutBatch) -> None:

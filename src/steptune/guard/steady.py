@@ -1,7 +1,9 @@
-"""Steady: has a run that samples ahead of its trainer become itself, or is it still living off its start?
+"""Steady: has a run become itself, or is it still living off its start?
 
-A queue that fills makes steps look slow, one that empties makes them look fast, and fresh weights flatter the gap. The
-surprise: a run that is not steady is never FAILED. Its number is not bad, it is no number: cannot tell.
+One that samples ahead of its trainer fills a queue; one that compiles has done so before its first counted step, or
+that step is no measurement. A queue that fills makes steps look slow, one that empties makes them look fast, and fresh
+weights flatter the gap. The surprise: a run that is not steady is never FAILED. Its number is not bad, it is no
+number: cannot tell.
 """
 
 import statistics
@@ -35,6 +37,7 @@ def check_steady(candidate: Sequence[Observation], incumbent: Sequence[Observati
     )
     arms = [("candidate", candidate), ("incumbent", incumbent)]
     findings = [finding for name, steps in arms if ages.runs_ahead(steps) for finding in _arm(name, steps, ages)]
+    findings += [finding for name, steps in arms if (finding := _compiling(name, steps)) is not None]
     if not findings:
         return combined(NAME, [held(True, "no arm runs ahead of its trainer")], limit=limit)
     return combined(NAME, findings, limit=limit, measured=_measured(candidate))
@@ -54,6 +57,12 @@ def imbalance_frac(queues: Sequence[QueueStats]) -> float | None:
         for count in (lambda t: t.generated, lambda t: t.trained + t.dropped)
     )
     return (made - used) / used if used > 0 else None
+
+
+def _compiling(name: str, steps: Sequence[Observation]) -> Finding | None:
+    """Return what is wrong with an arm that compiled in its counted steps; None where none did."""
+    num_graphs = sum(step.num_compiled or 0 for step in steps)
+    return unknown(f"cannot tell: the {name} compiled {num_graphs} graphs in its counted steps") if num_graphs else None
 
 
 def _arm(name: str, steps: Sequence[Observation], ages: Ages) -> list[Finding]:

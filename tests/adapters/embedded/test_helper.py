@@ -39,7 +39,7 @@ def bad_order(folder: Path) -> SideOrder:
 
 
 def test_orders_share_a_process_an_error_leaves_it_up_and_a_death_costs_one_order(tmp_path: Path) -> None:
-    order, helper = bad_order(tmp_path), Helper("mark", tmp_path / "helper.txt")
+    order, helper = bad_order(tmp_path), Helper("mark", tmp_path / "helper.txt", tmp_path)
     try:
         assert not helper.is_up
         exit_code, said = helper.carry_out(order, 60)
@@ -61,7 +61,7 @@ def test_orders_share_a_process_an_error_leaves_it_up_and_a_death_costs_one_orde
 
 
 def test_a_helper_that_dies_of_its_order_gives_its_exit_code_and_last_words(tmp_path: Path) -> None:
-    order, helper = bad_order(tmp_path), Helper("mark", tmp_path / "helper.txt")
+    order, helper = bad_order(tmp_path), Helper("mark", tmp_path / "helper.txt", tmp_path)
     Path(order.start_path).unlink()  # no error of ours: the process ends with a traceback
     exit_code, said = helper.carry_out(order, 60)
     assert exit_code == 1

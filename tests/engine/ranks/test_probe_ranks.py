@@ -37,7 +37,7 @@ def test_every_setting_has_a_rising_curve_of_its_own_name(curves: list[CostCurve
         assert x == sorted(x)
         assert len(x) == len(SIZES)
         assert all(point.seconds > 0 for point in curve.points)
-        assert set(curve.when) == {"train_threads", "train_dtype", "recompute", "layout"}
+        assert set(curve.when) == {"train_threads", "train_dtype", "recompute", "compile", "layout"}
 
 
 def test_a_size_is_that_of_one_rank(curves: list[CostCurve]) -> None:

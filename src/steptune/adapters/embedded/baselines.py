@@ -173,6 +173,7 @@ def _table(job: JobSpec, rows: dict[str, _Row]) -> tuple[Lever, ...]:
         "admit_order": ("arrival", "`generate` and vLLM take rows in the order they come"),
         "reuse_prefixes": (False, "the job has single turns: no prompt continues another"),
         "head_tile_tokens": (None, "TRL computes a micro-batch's logits together unless use_liger_kernel is set"),
+        "compile": (False, "torch_compile=False; no advice of TRL's turns it on"),
         "offload": (False, "one memory on a CPU: a copy would free nothing"),
         "moe_dispatch": ("grouped", "transformers 5 computes experts by grouped products unless told otherwise"),
         "router_replay": (False, "GRPOTrainer lets the trained model route for itself"),

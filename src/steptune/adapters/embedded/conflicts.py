@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from steptune.core.job import JobSpec
+from steptune.engine.compiler import compiler_problem
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.plan_shared import can_share_prompts
 from steptune.engine.quota.split import split_conflicts
@@ -12,7 +13,7 @@ from steptune.engine.stream.conflicts import stream_conflicts
 
 def conflicts(job: JobSpec, knobs: EngineKnobs) -> tuple[str, ...]:
     """Return every reason against ``knobs``; none means it may be tried."""
-    return (*_impossible(job, knobs), *_limits(job, knobs), *_wasteful(job, knobs))
+    return (*_impossible(job, knobs), *_missing(knobs), *_limits(job, knobs), *_wasteful(job, knobs))
 
 
 def _impossible(job: JobSpec, knobs: EngineKnobs) -> Iterator[str]:
@@ -42,6 +43,12 @@ def _impossible(job: JobSpec, knobs: EngineKnobs) -> Iterator[str]:
         yield "several updates per batch need a separate old-log-prob pass"
     if knobs.layout == "shared_prefix" and not can_share_prompts(job.model):
         yield "layout=shared_prefix needs a model without recurrent layers: their state cannot fork in mid-sequence"
+
+
+def _missing(knobs: EngineKnobs) -> Iterator[str]:
+    """Yield what this machine lacks."""
+    if knobs.compile and (problem := compiler_problem()) is not None:
+        yield f"compile needs a C++ compiler: {problem}"
 
 
 def _limits(job: JobSpec, knobs: EngineKnobs) -> Iterator[str]:

@@ -46,6 +46,9 @@ OFFLINE_TIMEOUT_S = 1800.0
 """Seconds for SFT, a probe or a replay, after which it is taken to hang: SFT of the example takes 30 to 60 here; the
 probe of a model of 135 M parameters took more than 600 on two cores that seven others shared (2026-11-30)."""
 
+COMPILE_TIMEOUT_S = 300.0
+"""Seconds that a start with `compile` may take longer, both ranks one after the other."""
+
 MODELS = "models"
 """Folder of converted models in the cache."""
 
@@ -138,9 +141,10 @@ class EmbeddedFramework:
             checkpoint_every=spec.checkpoint_every,
             resume=spec.resume,
         )
-        start_s = START_TIMEOUT_S if knobs.rollout_engine == "embedded" else START_TIMEOUT_S + VLLM_START_TIMEOUT_S
+        start_s = START_TIMEOUT_S + (0.0 if knobs.rollout_engine == "embedded" else VLLM_START_TIMEOUT_S)
+        start_s += COMPILE_TIMEOUT_S if knobs.compile else 0.0
         stall_s = stall_s_of(parameters(shape_of_model(job.model)).total)
-        return EngineSession(run.model_dump_json(), out_dir, run_mark(out_dir), start_s, stall_s, self.module)
+        return EngineSession(run.model_dump_json(), out_dir, self._environment(out_dir), start_s, stall_s, self.module)
 
     def replay_updates(self, job: JobSpec, parity: Sequence[ParityInput], out_dir: Path) -> list[ParityOutput]:
         """Replay recorded batches through every input's trainer, all in float32."""
@@ -231,7 +235,7 @@ class EmbeddedFramework:
             return
         if self._helper is None or self._helper.mark != mark:
             self._end_helper()
-            self._helper = Helper(mark, Path(mark) / "helper.txt")
+            self._helper = Helper(mark, Path(mark) / "helper.txt", self.cache_dir)
         folder.mkdir(parents=True, exist_ok=True)
         try:
             exit_code, said = self._helper.carry_out(order, OFFLINE_TIMEOUT_S)
@@ -245,6 +249,9 @@ class EmbeddedFramework:
             self._helper.close()
         self._helper = None
 
+    def _environment(self, folder: Path) -> dict[str, str]:
+        return session_environment(os.environ, run_mark(folder), self.cache_dir)
+
     def _offline(self, order: OfflineOrder, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -254,7 +261,7 @@ class EmbeddedFramework:
                 stderr=subprocess.STDOUT,
                 text=True,
                 timeout=OFFLINE_TIMEOUT_S,
-                env=session_environment(os.environ, run_mark(folder)),
+                env=self._environment(folder),
                 check=False,
             )
         except subprocess.TimeoutExpired:

@@ -19,10 +19,10 @@ from steptune.engine.orders import OfflineOrder
 
 @final
 class Helper:
-    """``Helper(mark="/runs/x", log=Path("/runs/x/helper.txt"))``."""
+    """``Helper(mark="/runs/x", log=Path("/runs/x/helper.txt"), cache_dir=cache)``."""
 
-    def __init__(self, mark: str, log: Path) -> None:
-        self.mark, self.log = mark, log
+    def __init__(self, mark: str, log: Path, cache_dir: Path) -> None:
+        self.mark, self.log, self.cache_dir = mark, log, cache_dir
         self._process: subprocess.Popen[str] | None = None
 
     @property
@@ -81,7 +81,7 @@ class Helper:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
-                env=session_environment(os.environ, self.mark),
+                env=session_environment(os.environ, self.mark, self.cache_dir),
             )
         return self._process
 

@@ -10,6 +10,7 @@ from steptune.core.job import JobSpec
 from steptune.core.knob import Effect, KnobSpec, KnobValue, Restart
 from steptune.core.model import ExpertFields
 from steptune.core.phase import Role
+from steptune.engine.compiler import asks_for_compile
 from steptune.engine.knob_checks import asks_for_ranks, asks_for_replicas, replica_numbers
 from steptune.engine.knobs import rollout_formats
 from steptune.engine.plan_shared import can_share_prompts
@@ -58,6 +59,7 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
     ranks: tuple[KnobValue, ...] = (1, 2) if asks_for_ranks(job) else (1,)
     replicas = replica_numbers(job) if asks_for_replicas(job) else (1,)
     routings: tuple[KnobValue, ...] = ("round_robin", "least_tokens") if len(replicas) > 1 else ("round_robin",)
+    compiles: tuple[KnobValue, ...] = (False, True) if asks_for_compile(job) else (False,)
     orders: tuple[KnobValue, ...] = ("arrival", "longest_first") if ORDER_MOVED_IF in job.knobs.allow else ("arrival",)
     layouts = tuple(name for name in LAYOUTS if name != "shared_prefix" or can_share_prompts(job.model))
     rollout, trainer, controller = Role.ROLLOUT, Role.TRAINER, Role.CONTROLLER
@@ -81,6 +83,7 @@ def knob_specs(job: JobSpec) -> tuple[KnobSpec, ...]:
         _knob("micro_batch_tokens", trainer, MICRO_BATCH_TOKENS, none, "positions per micro-batch"),
         _knob("moe_dispatch", trainer, dispatches, none, "how tokens reach their experts"),
         _knob("router_replay", trainer, (False,), precision, "the trainer takes the rollout's experts"),
+        _knob("compile", trainer, compiles, none, "the trainer's layers run compiled"),
         _knob("recompute", trainer, (True, False), none, "recompute activations in backward"),
         _knob("offload", trainer, (False,), none, "inputs of recomputed layers wait in the host's memory"),
         _knob(

@@ -1,7 +1,6 @@
 """A run of the embedded engine in a process of its own, driven over pipes."""
 
 import json
-import os
 import select
 import signal
 import subprocess
@@ -15,6 +14,7 @@ from steptune.adapters.embedded.hang import where_it_hangs
 from steptune.core.errors import TrialError
 from steptune.core.profile import SampledLengths
 from steptune.core.trial import EvalResult, Observation
+from steptune.engine.compiler import CACHE_VARIABLE
 
 START_TIMEOUT_S = 120.0
 """Seconds until the engine must have loaded: torch takes 2 to 4 here, 20 on a busy machine."""
@@ -42,6 +42,9 @@ SERVE = "steptune.engine.serve"
 RUN_MARK = "STEPTUNE_RUN_MARK"
 """Environment variable that marks every process of a session, so that a resumed one can find orphans."""
 
+COMPILED = "compiled"
+"""Folder of the cache for what `compile` makes."""
+
 QUIET_THREADS = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
 """Idle OpenMP threads must sleep, not spin: two runs take turns on the same cores."""
 
@@ -54,7 +57,7 @@ class EngineSession:
         self,
         run_json: str,
         folder: Path,
-        mark: str,
+        environment: Mapping[str, str],
         start_timeout_s: float = START_TIMEOUT_S,
         min_stall_s: float = MIN_STALL_S,
         module: str = SERVE,
@@ -71,7 +74,7 @@ class EngineSession:
             stdout=subprocess.PIPE,
             stderr=self.log,
             text=True,
-            env=session_environment(os.environ, mark),
+            env=environment,
         )
         self.folder = folder
         self.longest_step_s, self.start_timeout_s, self.min_stall_s = 0.0, start_timeout_s, min_stall_s
@@ -165,9 +168,9 @@ def stall_s_of(num_parameters: float) -> float:
     return MIN_STALL_S * max(1.0, num_parameters / SMALL_PARAMETERS)
 
 
-def session_environment(base: Mapping[str, str], mark: str) -> dict[str, str]:
-    """Return the environment of an engine process."""
-    return {**base, **QUIET_THREADS, RUN_MARK: mark}
+def session_environment(base: Mapping[str, str], mark: str, cache_dir: Path) -> dict[str, str]:
+    """Return the environment of an engine process; what it compiles is kept in ``cache_dir``, unless its owner says."""
+    return {CACHE_VARIABLE: str(cache_dir / COMPILED), **base, **QUIET_THREADS, RUN_MARK: mark}
 
 
 def _close_quietly(pipe: IO[str]) -> None:

@@ -94,6 +94,7 @@ class WorkCounter:
             knobs.layout,
             knobs.micro_batch_tokens,
             knobs.recompute,
+            knobs.compile,
             knobs.train_dtype,
             knobs.train_threads,
             knobs.train_ranks,
@@ -163,6 +164,7 @@ def _train_settings(knobs: EngineKnobs) -> dict[str, KnobValue]:
         "train_threads": knobs.train_threads,
         "train_dtype": knobs.train_dtype,
         "recompute": knobs.recompute,
+        "compile": knobs.compile,
         # `sorted` costs what `padded` does at equal positions: both are one run of equally wide rows
         "layout": "padded" if knobs.layout == "sorted" else knobs.layout,
     }

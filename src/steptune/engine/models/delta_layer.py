@@ -12,8 +12,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from steptune.core.model import HybridFields
-from steptune.engine.context import Context, Recur
+from steptune.engine.context import Context
 from steptune.engine.models.layers import RMSNorm
+
+RuleInputs = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
+"""Queries, keys, values, log decays and strengths."""
 
 UNIT_EPS = 1e-6
 """Added to a squared length before its root (Qwen3.5)."""
@@ -37,31 +40,52 @@ class GatedDeltaLayer(nn.Module):
         self.norm = RMSNorm(self.value_dim, spec.norm_eps)
         self.out = nn.Linear(values, spec.d_model, bias=False)
 
-    def forward(self, x_ND: Tensor, cos_NE: Tensor, sin_NE: Tensor, context: Context) -> Tensor:
-        """Return the output [..., D]; positions are not rotated, the order of tokens is in the state.
+    def forward(
+        self, norm: RMSNorm, x_ND: Tensor, cos_NE: Tensor, sin_NE: Tensor, context: Context
+    ) -> tuple[Tensor, Tensor]:
+        """Return the rule's output [..., H V] and the output gate for `finish`.
+
+        ``norm`` comes before the projections, and is run with them. Positions are not rotated, the order of tokens is
+        in the state.
 
         Raises:
             AssertionError: the context says nothing of recurrent layers.
         """
         del cos_NE, sin_NE
-        recur = context.recur
+        recur, run = context.recur, context.run
         assert recur is not None, "a recurrent layer needs `Context.recur`"
-        mixed_NC, gate, strength_NH, rate_NH = self.inputs(x_ND).split(self.split, dim=-1)
+        mixed_NC, gate, strength_NH, rate_NH = run(mixed, self, norm, x_ND)
         with torch.autocast(x_ND.device.type, enabled=False):
-            out_NHV = self._mix(mixed_NC.float(), strength_NH.float(), rate_NH.float(), recur)
-        gate_NHV = gate.unflatten(-1, (self.value_heads, self.value_dim))
-        gated_NHV = self.norm(out_NHV) * F.silu(gate_NHV.float())
-        return self.out(gated_NHV.to(x_ND.dtype).flatten(-2))
+            looked_NC = recur.conv(self.layer, mixed_NC, self.conv.float())
+            inputs = run(steered, self, looked_NC, strength_NH, rate_NH)
+            return recur.scan(self.layer, *inputs).flatten(-2), gate
 
-    def _mix(self, mixed_NC: Tensor, strength_NH: Tensor, rate_NH: Tensor, recur: Recur) -> Tensor:
-        looked_NC = F.silu(recur.conv(self.layer, mixed_NC, self.conv.float()))
-        q, k, v = looked_NC.split(self.convolved, dim=-1)
+    def steer(self, looked_NC: Tensor, strength_NH: Tensor, rate_NH: Tensor) -> RuleInputs:
+        """Return what the rule needs: queries, keys, values, decays and strengths (see `models.delta_rule`)."""
+        q, k, v = F.silu(looked_NC).split(self.convolved, dim=-1)
         q, k = (unit_length(x.unflatten(-1, (self.key_heads, self.key_dim))) for x in (q, k))
         repeats = self.value_heads // self.key_heads
         q, k = (x.repeat_interleave(repeats, dim=-2) for x in (q * self.key_dim**-0.5, k))
         log_decay_NH = -self.log_rate.float().exp() * F.softplus(rate_NH + self.rate_bias.float())
         v_NHV = v.unflatten(-1, (self.value_heads, self.value_dim))
-        return recur.scan(self.layer, q, k, v_NHV, log_decay_NH, strength_NH.sigmoid())
+        return q, k, v_NHV, log_decay_NH, strength_NH.sigmoid()
+
+    def finish(self, seen: Tensor, gate: Tensor) -> Tensor:
+        """Return the output [..., D] of what the rule gave."""
+        seen_NHV, gate_NHV = (x.unflatten(-1, (self.value_heads, self.value_dim)) for x in (seen, gate))
+        gated_NHV = self.norm(seen_NHV) * F.silu(gate_NHV.float())
+        return self.out(gated_NHV.to(gate.dtype).flatten(-2))
+
+
+def mixed(layer: GatedDeltaLayer, norm: RMSNorm, x_ND: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return what the convolution needs of a layer's input, gate, strengths and rates: the region before it."""
+    mixed_NC, gate, strength_NH, rate_NH = layer.inputs(norm(x_ND)).split(layer.split, dim=-1)
+    return mixed_NC.float(), gate, strength_NH.float(), rate_NH.float()
+
+
+def steered(layer: GatedDeltaLayer, looked_NC: Tensor, strength_NH: Tensor, rate_NH: Tensor) -> RuleInputs:
+    """Return the rule's inputs: the region between convolution and rule."""
+    return layer.steer(looked_NC, strength_NH, rate_NH)
 
 
 def unit_length(x: Tensor) -> Tensor:

@@ -26,13 +26,26 @@ class GroupedQueryAttention(nn.Module):
         self.q_norm = RMSNorm(spec.head_width, spec.norm_eps) if spec.qk_norm else None
         self.k_norm = RMSNorm(spec.head_width, spec.norm_eps) if spec.qk_norm else None
 
-    def forward(self, x_ND: Tensor, cos_NE: Tensor, sin_NE: Tensor, context: Context) -> Tensor:
-        """Return the output [..., D]; rotary tables carry one row per position."""
+    def forward(
+        self, norm: RMSNorm, x_ND: Tensor, cos_NE: Tensor, sin_NE: Tensor, context: Context
+    ) -> tuple[Tensor, Tensor]:
+        """Return what attention saw [..., H E], and the output gate for `finish`; rotary tables have a row a position.
+
+        ``norm`` comes before the projections, and is run with them.
+        """
+        q_NHE, k_NKE, v_NKE, gate_NHE = context.run(projected, self, norm, x_ND, cos_NE, sin_NE)
+        return context.attend(self.layer, q_NHE, k_NKE, v_NKE).flatten(-2), gate_NHE.flatten(-2)
+
+    def project(self, x_ND: Tensor, cos_NE: Tensor, sin_NE: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return queries, keys, values and the output gate (of no heads where the model has none)."""
         qk_NAE, v_NKE, gate_NHE = self.qkv(x_ND).unflatten(-1, (-1, self.head_width)).split(self.split, dim=-2)
         # queries and keys rotate in one go
         q_NHE, k_NKE = rotate(self._normed(qk_NAE), cos_NE, sin_NE).split((self.num_heads, self.num_kv_heads), dim=-2)
-        out_NHE = context.attend(self.layer, q_NHE, k_NKE, v_NKE)
-        return self.out((out_NHE * gate_NHE.sigmoid() if self.split[-1] else out_NHE).flatten(-2))
+        return q_NHE, k_NKE, v_NKE, gate_NHE
+
+    def finish(self, seen: Tensor, gate: Tensor) -> Tensor:
+        """Return the output [..., D] of what attention saw."""
+        return self.out(seen * gate.sigmoid() if self.split[-1] else seen)
 
     def _normed(self, qk_NAE: Tensor) -> Tensor:
         """Return queries and keys, all heads side by side, normed where the model does so."""
@@ -40,3 +53,10 @@ class GroupedQueryAttention(nn.Module):
             return qk_NAE
         q_NHE, k_NKE = qk_NAE.split((self.num_heads, self.num_kv_heads), dim=-2)
         return torch.cat((self.q_norm(q_NHE), self.k_norm(k_NKE)), dim=-2)
+
+
+def projected(
+    layer: GroupedQueryAttention, norm: RMSNorm, x_ND: Tensor, cos_NE: Tensor, sin_NE: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return what attention needs of a layer's input: the region before it (see `Context.run`)."""
+    return layer.project(norm(x_ND), cos_NE, sin_NE)
