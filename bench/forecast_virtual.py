@@ -21,7 +21,6 @@ import argparse
 import json
 import math
 import random
-import statistics
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -162,7 +161,7 @@ class QueueForecast:
     ratio: RatioInterval
     lag: LagForecast
     step_ratio: float
-    """The ratio without other draws."""
+    """The ratio of the profile's own rows alone."""
 
 
 def queue_forecast(job: Job, base: Cluster, other: Cluster, seed: int, num_steps: int) -> tuple[Sides, QueueForecast]:
@@ -171,12 +170,11 @@ def queue_forecast(job: Job, base: Cluster, other: Cluster, seed: int, num_steps
     others = other_profiles(sides.work, seed=seed)
     base_answers, own_answers = (answers(sides, others, c) for c in (base, other))
     mid = step_seconds(sides, other) / step_seconds(sides, base)
-    logs = [math.log(a.seconds / b.seconds) for a, b in zip(own_answers, base_answers, strict=True)]
     return sides, QueueForecast(
         num_steps=num_steps,
-        ratio=sampled_ratio(mid, base_answers, own_answers),
+        ratio=sampled_ratio(base_answers, own_answers),
         lag=lag_forecast(own_answers, num_groups=sides.work.num_logged_groups),
-        step_ratio=math.exp(statistics.fmean(logs)),
+        step_ratio=mid,
     )
 
 
@@ -232,7 +230,7 @@ def scored(made: QueueForecast, ratio: float, lag: dict[int, float]) -> Row:
         "forecast_ratio": [round(r, 4) for r in (made.ratio.low, made.ratio.mid, made.ratio.high)],
         "is_covered": made.ratio.low <= ratio <= made.ratio.high,
         "error": abs(made.ratio.mid / ratio - 1),
-        "error_of_mean_draw": abs(made.step_ratio / ratio - 1),
+        "error_of_own_rows": abs(made.step_ratio / ratio - 1),
         "forecast_lag": {k: [round(p, 3) for p in (i.low, i.mid, i.high)] for k, i in made.lag.shares.items()},
         "lag_half_width": made.lag.half_width,
         "lag_sd": [round(max(sd.values()), 4) for sd in (made.lag.profile_sd, made.lag.run_sd)],

@@ -66,7 +66,7 @@ def queue_summary(rows: list[Row]) -> Row:
     """Return what one length of profile is worth."""
     told = [r for r in rows if r["is_told"]]
     inside = [r["lags_covered"] for r in rows]
-    names = ("error", "error_of_mean_draw", "lag_error", "mean_lag_error", "lag_half_width", "steps")
+    names = ("error", "error_of_own_rows", "lag_error", "mean_lag_error", "lag_half_width", "steps")
     return {
         **{k: spread(column(rows, k)) for k in names},
         "lags_within_0.05": share(e <= WITHIN for e in column(rows, "lag_error")),

@@ -10,13 +10,13 @@ from step_model_cases import ahead, cluster, drawn_work, group, sides, work
 from steptune.core.profile import SampledLengths
 from steptune.forecast.cluster.calibrate import mean_log_sd
 from steptune.forecast.cluster.decode import DrainPoint, curve_from_drain
-from steptune.forecast.cluster.lag import lag_forecast
+from steptune.forecast.cluster.lag import TOLD_Z, lag_forecast
 from steptune.forecast.cluster.lengths import work_from_samples
 from steptune.forecast.cluster.ratio import forecast_ratio
 from steptune.forecast.cluster.resample import Answer, answers, other_profiles
 from steptune.forecast.cluster.sides import Sides
 from steptune.forecast.cluster.step import MODEL_LOG_SD
-from steptune.forecast.cluster.work import Work, extended
+from steptune.forecast.cluster.work import GroupShape, RowShape, Wait, Work, extended
 from steptune.forecast.curve import ForecastError
 from steptune.forecast.interval import Z_80
 
@@ -120,6 +120,25 @@ def test_a_second_pause_or_none_is_a_wider_step() -> None:
     assert wide > 1.2 * narrow
 
 
+def test_waits_have_a_tail_that_a_short_profile_did_not_draw_unless_all_are_alike() -> None:
+    def waiting(*seconds: float) -> Work:
+        rows = tuple(RowShape(tokens=20, waits=(Wait(at_token=5, seconds=s),)) for s in seconds)
+        steps = ((GroupShape(prompt=4, rows=rows),),) * 2
+        return Work(steps=steps, max_completion=20, num_logged_groups=2)
+
+    def drawn(own: Work) -> list[float]:
+        made = other_profiles(own)
+        return [w.seconds for other in made for g in other.groups for row in g.rows for w in row.waits]
+
+    long_tailed = [math.exp(x / 4) for x in range(-4, 5)]
+    seconds = drawn(waiting(*long_tailed))
+    assert max(seconds) > max(long_tailed)
+    # half of them are the logged ones
+    assert 0.35 < sum(s in set(long_tailed) for s in seconds) / len(seconds) < 0.65
+    assert set(drawn(waiting(*[3.0] * 9))) == {3.0}
+    assert set(drawn(waiting(1.0, 2.0))) == {1.0, 2.0}
+
+
 def test_two_runs_meet_other_updates_so_jitter_does_not_cancel_in_a_ratio() -> None:
     def spread(update_log_sd: float) -> float:
         made = sides(logged(2))
@@ -156,14 +175,15 @@ def test_what_profiles_differ_in_shrinks_with_their_length_and_the_sentence_says
     assert made.run_sd == {0: 0, 1: 0}
     assert made.profile_sd[1] == pytest.approx(0.1)
     assert made.shares[1].mid == pytest.approx(0.4)
-    assert made.half_width == pytest.approx(Z_80 * 0.1)
-    # 128 groups x (Z x 0.1 / 0.05)^2 = 841 groups; 713 more are 45 steps of 16
-    assert made.groups_needed(0.05) == 841
+    assert made.shares[1].high - made.shares[1].mid == pytest.approx(Z_80 * 0.1)
+    assert made.half_width == pytest.approx(TOLD_Z * 0.1)
+    # 128 groups x (1.96 x 0.1 / 0.05)^2 = 1967 groups; 1839 more are 115 steps of 16
+    assert made.groups_needed(0.05) == 1967
     assert (
         made.said(16)
-        == "P(lag) is known to 0.13 (80 %) from 128 groups: cannot tell within 0.05; profile 45 more steps"
+        == "P(lag) is known to 0.20 (95 %) from 128 groups: cannot tell within 0.05; profile 115 more steps"
     )
-    assert made.said(16, within=0.2) == "P(lag) is known to 0.13 (80 %) from 128 groups"
+    assert made.said(16, within=0.2) == "P(lag) is known to 0.20 (95 %) from 128 groups"
 
 
 def test_a_run_that_wanders_by_itself_is_not_helped_by_a_longer_profile() -> None:
@@ -173,7 +193,7 @@ def test_a_run_that_wanders_by_itself_is_not_helped_by_a_longer_profile() -> Non
     assert made.run_sd[0] == pytest.approx(0.5)
     assert made.profile_sd == {0: 0, 1: 0}
     assert made.groups_needed() == 0
-    assert made.said(16).endswith("runs of this length differ by 0.64 themselves")
+    assert made.said(16).endswith("runs of this length differ by 0.98 themselves")
     assert (made.shares[0].low, made.shares[0].high) == (0, 1)
 
 

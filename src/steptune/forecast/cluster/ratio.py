@@ -8,7 +8,7 @@ they were drawn from a summary, each side's price is moved by a deviation.
 
 import math
 from collections.abc import Sequence
-from statistics import stdev
+from statistics import fmean, stdev
 
 from steptune.core.errors import explain
 from steptune.forecast.cluster.resample import Answer, answers, other_profiles
@@ -39,15 +39,15 @@ def forecast_ratio(sides: Sides, baseline: Cluster, candidate: Cluster, *, seed:
         return RatioInterval(low=mid, mid=mid, high=mid)
     if sides.work.num_logged_groups:
         others = other_profiles(sides.work, seed=seed)
-        return sampled_ratio(mid, answers(sides, others, baseline), answers(sides, others, candidate))
+        return sampled_ratio(answers(sides, others, baseline), answers(sides, others, candidate))
     base, own = (log_errors(sides, c, seed=seed) for c in (baseline, candidate))
     return _interval(mid, math.hypot(sides.work.length_log_sd, *(own[k] - base[k] for k in own)))
 
 
-def sampled_ratio(mid: float, baseline: Sequence[Answer], candidate: Sequence[Answer]) -> RatioInterval:
-    """Return the interval around ``mid`` from the answers of the same other profiles to both."""
+def sampled_ratio(baseline: Sequence[Answer], candidate: Sequence[Answer]) -> RatioInterval:
+    """Return mean and interval of the answers of the same other profiles to both."""
     logs = [math.log(own.seconds / base.seconds) for base, own in zip(baseline, candidate, strict=True)]
-    return _interval(mid, stdev(logs))
+    return _interval(math.exp(fmean(logs)), stdev(logs))
 
 
 def _interval(mid: float, log_sd: float) -> RatioInterval:

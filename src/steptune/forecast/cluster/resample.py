@@ -3,7 +3,8 @@
 A profile of eight steps is one draw of prompts. Another one would have had other lengths, more or fewer pauses and
 other updates, and would have led to another forecast; how far such forecasts lie apart is what the profile leaves
 open. Groups are drawn whole, with replacement (Efron 1979): siblings are alike, so prompts and not rollouts are the
-sample, and a prompt's difficulty stays one draw. Nothing is assumed of the tail but that the profile's rows are of it.
+sample, and a prompt's difficulty stays one draw. Lengths end at their limit; waits for tools do not, and a step ends
+with its longest one, which eight steps hardly show: every second wait is drawn from the lognormal that fits them all.
 
 The surprise: a candidate is asked in the *same* other profiles as its baseline. Longer prompts lengthen both, and only
 what they answer differently is left in the ratio. What a run itself draws is its own: lengths of its steps, and how
@@ -21,13 +22,19 @@ from steptune.forecast.cluster.bound import joined_s, least_s
 from steptune.forecast.cluster.parameters import StepParameters
 from steptune.forecast.cluster.sides import Cluster, Sides
 from steptune.forecast.cluster.step import NUM_STEPS, efficiency_sd, simulated
-from steptune.forecast.cluster.work import GroupShape, Work
+from steptune.forecast.cluster.work import GroupShape, Wait, Work
 
 NUM_DRAWS = 16
 """Other profiles asked: a standard deviation is then known to 18 %."""
 
 JOINED_STEPS = 24
 """Steps that a schedule without a queue is averaged over in each."""
+
+FITTED_FRAC = 0.5
+"""Part of the waits drawn from the fitted lognormal, the others are the logged ones: neither is trusted alone. Prior."""
+
+LEAST_WAITS = 8
+"""Logged waits below which nothing is fitted."""
 
 _TERMS = 6
 """Prices of three sides, efficiency, updates, stalls."""
@@ -62,11 +69,12 @@ class Answer:
 def other_profiles(work: Work, *, num: int = NUM_DRAWS, seed: int = 0) -> tuple[OtherProfile, ...]:
     """Draw other profiles of the job; deterministic by seed, each price's errors spread evenly over the draws."""
     draw, logged = random.Random(seed), work.logged_groups
+    waits = _fitted([wait.seconds for group in logged for row in group.rows for wait in row.waits])
     even = [NormalDist().inv_cdf((i + 0.5) / num) for i in range(num)]
     zs = [draw.sample(even, num) for _ in range(_TERMS)]
     return tuple(
         OtherProfile(
-            groups=tuple(draw.choices(logged, k=len(logged))),
+            groups=tuple(_with_waits(group, waits, draw) for group in draw.choices(logged, k=len(logged))),
             rollout_z=zs[0][i],
             train_z=zs[1][i],
             sync_z=zs[2][i],
@@ -77,6 +85,25 @@ def other_profiles(work: Work, *, num: int = NUM_DRAWS, seed: int = 0) -> tuple[
         )
         for i in range(num)
     )
+
+
+def _fitted(waits_s: Sequence[float]) -> NormalDist | None:
+    """Return mean and deviation of the waits' logs; None where there are few, or all are alike."""
+    logs = [math.log(s) for s in waits_s if s > 0]
+    if len(logs) < LEAST_WAITS or min(logs) == max(logs):
+        return None
+    return NormalDist.from_samples(logs)
+
+
+def _with_waits(group: GroupShape, fitted: NormalDist | None, draw: random.Random) -> GroupShape:
+    if fitted is None or not any(row.waits for row in group.rows):
+        return group
+
+    def other(wait: Wait) -> Wait:
+        is_fitted = draw.random() < FITTED_FRAC
+        return replace(wait, seconds=draw.lognormvariate(fitted.mean, fitted.stdev)) if is_fitted else wait
+
+    return replace(group, rows=tuple(replace(row, waits=tuple(map(other, row.waits))) for row in group.rows))
 
 
 def answers(sides: Sides, others: Sequence[OtherProfile], cluster: Cluster) -> tuple[Answer, ...]:
