@@ -31,7 +31,7 @@ JOINED_STEPS = 24
 """Steps that a schedule without a queue is averaged over in each."""
 
 FITTED_FRAC = 0.5
-"""Part of the waits drawn from the fitted lognormal, the others are the logged ones: neither is trusted alone. Prior."""
+"""Part of the waits drawn from the fitted lognormal, the others are logged ones. Prior: neither is trusted alone."""
 
 LEAST_WAITS = 8
 """Logged waits below which nothing is fitted."""
