@@ -199,11 +199,12 @@ class FakeFramework:
         self.has_worker = False
         self.refuse(wanted.candidate)
         self.has_worker = self.keeps_worker
-        place = (Role.ROLLOUT, Role.TRAINER).index(wanted.side)
+        begun_s, place = self.spent_s, (Role.ROLLOUT, Role.TRAINER).index(wanted.side)
         exact = [side_seconds(self.knob_table, s, self.pairs)[place] for s in (wanted.incumbent, wanted.candidate)]
         rng, pairs = random.Random(f"{self.seed} side {self.spent_s}"), list[tuple[float, float]]()
         for index in range(SIDE_WARM_UPS + wanted.looks[-1]):
-            if is_settled(pairs, line=wanted.line, looks=wanted.looks, known=wanted.spread):
+            is_late = self.spent_s - begun_s >= wanted.max_s
+            if is_late or is_settled(pairs, line=wanted.line, looks=wanted.looks, known=wanted.spread):
                 break
             self.on_step()
             seconds = [s * math.exp(rng.gauss(0, self.noise)) for s in exact]

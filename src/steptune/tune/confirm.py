@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from steptune.core.change import Change, Move
 from steptune.core.decision import Range
+from steptune.core.errors import BudgetSpentError
 from steptune.core.estimate import Estimate, Source
 from steptune.core.event import Confirmed, Profiled, Waterfall, WaterfallStep
 from steptune.core.framework import LaunchSpec, Session
@@ -41,7 +42,11 @@ CONFIRM_SEED_SHIFT = 1000
 
 
 def measure_waterfall(context: Context, space: Space, change: Change) -> None:
-    """Add the winner's moves one after the other, largest forecast gain first, and time every stage of it."""
+    """Add the winner's moves one after the other, largest forecast gain first, and time every stage of it.
+
+    Raises:
+        BudgetSpentError: the budget ended before every stage was timed.
+    """
     started_s = time.monotonic()
     context.runs.stop()
     stages = waterfall_stages(context, space, change)
@@ -118,7 +123,11 @@ def _row(context: Context, stages: Sequence[Change], blocks: Blocks, index: int)
 
 
 def confirm(context: Context, space: Space, change: Change) -> None:
-    """Time baseline, best practice and winner afresh; record the gain and its range."""
+    """Time baseline, best practice and winner afresh; record the gain and its range.
+
+    Raises:
+        BudgetSpentError: the budget ended before there were launches enough to say anything.
+    """
     started_s = time.monotonic()
     context.runs.stop()
     context.progress.say("confirm: baseline, best practice and winner on fresh launches, other seeds")
@@ -139,7 +148,7 @@ def confirm(context: Context, space: Space, change: Change) -> None:
         weights,
         context.budget.wall_left_s,
     )
-    raw = _run_arms(context, [settings[0], winner], "natural", RAW_PLAN, seed_shift=CONFIRM_SEED_SHIFT, forced=None)
+    raw = _natural_speedup(context, [settings[0], winner], 1 / weights[2])
     wall_s = time.monotonic() - started_s
     confirmed = Confirmed(
         signature=change.signature,
@@ -155,7 +164,7 @@ def confirm(context: Context, space: Space, change: Change) -> None:
         ),
         speedup=launch_ratio(launches, 0, 2, weights),
         speedup_over_best_practice=launch_ratio(launches, 1, 2, weights),
-        raw_speedup=_ratio(raw[0], raw[1], 1 / weights[2]),
+        raw_speedup=raw,
         holds_for=range_of(context, space, change),
         objectives=gains(context, launches, context.baseline_settings, winner),
         cost_wall_s=wall_s,
@@ -165,6 +174,16 @@ def confirm(context: Context, space: Space, change: Change) -> None:
     context.progress.say(
         f"confirm: {confirmed.speedup} over the baseline, {confirmed.speedup_over_best_practice} over best practice"
     )
+
+
+def _natural_speedup(context: Context, settings: Sequence[Settings], weight: float) -> Estimate | None:
+    """Return baseline / winner at natural lengths; None where the budget ended before it was measured."""
+    try:
+        raw = _run_arms(context, settings, "natural", RAW_PLAN, seed_shift=CONFIRM_SEED_SHIFT, forced=None)
+    except BudgetSpentError as error:
+        context.progress.say(f"confirm: natural lengths are not measured: {error}")
+        return None
+    return _ratio(raw[0], raw[1], weight)
 
 
 def range_of(context: Context, space: Space, change: Change) -> Range:
@@ -215,7 +234,7 @@ def _run_arms(
     try:
         for index, each in enumerate(settings):
             spec = LaunchSpec(settings=dict(each), seed=context.job.algorithm.seed + seed_shift, forced_lengths=forced)
-            sessions.append(context.framework.launch(context.job, spec, folder / str(index)))
+            sessions.append(context.runs.launch_fresh(context.job, spec, folder / str(index)))
         settled = settle(sessions, warm_up(sessions), plan, ages_of(context.job))
         return rotate_arms(sessions, plan.max_pairs, settled)
     finally:

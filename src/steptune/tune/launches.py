@@ -8,6 +8,7 @@ kinds of noise without having to know either.
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+from steptune.core.errors import BudgetSpentError
 from steptune.core.estimate import Estimate, Source
 from steptune.core.trial import Observation
 from steptune.decide.final import judge_speedup
@@ -27,18 +28,27 @@ def confirm_launches(
 ) -> list[Blocks]:
     """Launch until first against last arm is settled, the looks are used up or the budget cannot pay another launch.
 
-    The first `CONFIRM_LOOKS.first` launches are made in any case: fewer settle nothing.
+    The first `CONFIRM_LOOKS.first` launches are made in any case: fewer settle nothing. A later one that the budget
+    cuts off does not count.
 
     Args:
         launch: runs one launch of all arms, baseline first, winner last; its argument counts from 0.
         weights: see `core.work.objective_weight`, by arm.
         wall_left_s: wall seconds that are left.
         clock: seconds.
+
+    Raises:
+        BudgetSpentError: the budget cut off one of the first launches.
     """
     launches: list[Blocks] = []
     while len(launches) < CONFIRM_LOOKS.last:
         before_s = clock()
-        launches.append(launch(len(launches)))
+        try:
+            launches.append(launch(len(launches)))
+        except BudgetSpentError:
+            if len(launches) < CONFIRM_LOOKS.first:
+                raise
+            break
         if len(launches) < CONFIRM_LOOKS.first:
             continue
         is_settled = judge_speedup(launch_ratio(launches, 0, -1, weights)) is not Gain.CANNOT_TELL

@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from steptune.core.change import Change, Move
+from steptune.core.errors import BudgetSpentError
 from steptune.core.event import Waterfall
 from steptune.decide.gain import Gain, interval_of, judge_gain
 from steptune.propose.make import make_change
@@ -34,7 +35,11 @@ def prune(context: Context, space: Space, found: SearchState, reserve_s: float) 
     winner = found.incumbent.trial.change
     measured = measured_waterfall(context, found)
     if measured is None:
-        measure_waterfall(context, space, winner)
+        try:
+            measure_waterfall(context, space, winner)
+        except BudgetSpentError as error:
+            context.progress.say(f"waterfall: not measured, so nothing is pruned: {error}")
+            return found
         measured = measured_waterfall(context, found)
     assert measured is not None, "it was just measured"
     waterfall, whole = measured

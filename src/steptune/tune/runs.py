@@ -45,6 +45,8 @@ class LiveRun:
     longest_s: float = 0.0
     """Longest step so far."""
     is_broken: bool = False
+    is_fresh: bool = False
+    """Whether it was launched to be nobody else's."""
     num_holders: int = 0
 
 
@@ -91,14 +93,24 @@ class Runs:
         """
         self.check_budget(0, 0.0)
         waiting = self._waiting(spec)
-        run = waiting or self._shared(spec)
-        if run is None:
-            before_s = self.clock()
-            session = self.framework.launch(job, spec, out_dir)
-            run = LiveRun(session=session, spec=spec, settings=spec.settings, launch_s=self.clock() - before_s)
-            self._live.append(run)
+        run = waiting or self._shared(spec) or self._new(job, spec, out_dir)
         run.num_holders += 1
         return Lease(runs=self, run=run, spec=spec, has_waited=waiting is not None)
+
+    def launch_fresh(self, job: JobSpec, spec: LaunchSpec, out_dir: Path) -> "Lease":
+        """Return a new run that serves nobody else, under the same budget; raises as `launch`."""
+        run = self._new(job, spec, out_dir)
+        run.is_fresh, run.num_holders = True, 1
+        return Lease(runs=self, run=run, spec=spec)
+
+    def _new(self, job: JobSpec, spec: LaunchSpec, out_dir: Path) -> LiveRun:
+        """Start a run, unless the budget would end before its first step began."""
+        self.check_budget(2, self.start_up_s or 0.0)
+        before_s = self.clock()
+        session = self.framework.launch(job, spec, out_dir)
+        run = LiveRun(session=session, spec=spec, settings=spec.settings, launch_s=self.clock() - before_s)
+        self._live.append(run)
+        return run
 
     def check_budget(self, num_steps: int, step_s: float) -> None:
         """Refuse steps that would end more than one step after the budget.
@@ -132,7 +144,7 @@ class Runs:
     def release(self, run: LiveRun) -> None:
         """Take a run back: it waits, or ends where it could not be used again."""
         run.num_holders -= 1
-        if run.num_holders == 0 and (run.is_broken or not isinstance(run.session, Rewinds)):
+        if run.num_holders == 0 and (run.is_broken or run.is_fresh or not isinstance(run.session, Rewinds)):
             self._end(run)
 
     def _end(self, run: LiveRun) -> None:
@@ -150,11 +162,12 @@ class Runs:
         return next((r for r in self._live if self._can_share(r, spec)), None)
 
     def _can_repeat(self, run: LiveRun, spec: LaunchSpec) -> bool:
-        return not run.is_broken and isinstance(run.session, Rewinds) and run.spec == spec
+        is_free = not run.is_broken and not run.is_fresh
+        return is_free and isinstance(run.session, Rewinds) and run.spec == spec
 
     def _can_share(self, run: LiveRun, spec: LaunchSpec) -> bool:
         """Whether hot knobs alone make ``spec`` of a live run's."""
-        if run.is_broken or not isinstance(run.session, TakesSettings):
+        if run.is_broken or run.is_fresh or not isinstance(run.session, TakesSettings):
             return False
         moved = {knob for knob, value in spec.settings.items() if run.spec.settings.get(knob) != value}
         return bool(moved) and moved <= self.hot and run.spec.model_copy(update={"settings": spec.settings}) == spec

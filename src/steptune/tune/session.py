@@ -12,6 +12,7 @@ missing event.
 """
 
 import os
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import final
 
 from steptune import __version__
-from steptune.core.errors import JobError, LimitError, StepTuneError, StoreError, explain
+from steptune.core.errors import BudgetSpentError, JobError, LimitError, StepTuneError, StoreError, explain
 from steptune.core.event import Decided, SessionEnded, SessionResumed, SessionStarted
 from steptune.core.framework import Framework, LendsHelper, Prepares
 from steptune.core.job import JobSpec
@@ -58,9 +59,14 @@ class TuneOptions:
 
 
 def start_session(
-    job: JobSpec, framework: Framework, options: TuneOptions, clock: Clock, say_waiting: Callable[[str], None]
+    job: JobSpec,
+    framework: Framework,
+    options: TuneOptions,
+    clock: Clock,
+    say_waiting: Callable[[str], None],
+    clock_s: Callable[[], float] = time.monotonic,
 ) -> Path:
-    """Make a run folder, tune, and return the folder.
+    """Make a run folder, tune, and return the folder. ``clock_s`` is what the budget is counted by.
 
     Raises:
         StepTuneError: whatever ended the session; what was learnt until then is in the folder.
@@ -73,7 +79,7 @@ def start_session(
     with session_lock(folder.path), machine_lock(wait_notice(say_waiting)):
         if isinstance(framework, Prepares):
             framework.prepare(job)  # before the budget's clock starts
-        context = make_context(job, framework, folder, clock)
+        context = make_context(job, framework, folder, clock, clock_s=clock_s)
         record_start(context)
         _run(context, options)
     return folder.path
@@ -222,7 +228,10 @@ def _confirm(context: Context, space: Space, found: SearchState) -> None:
     assert found.incumbent is not None, "only a winner is confirmed"
     change, confirmed = found.incumbent.trial.change, context.state.confirmed
     if confirmed is None or confirmed.signature != change.signature:
-        confirm(context, space, change)
+        try:
+            confirm(context, space, change)
+        except BudgetSpentError as error:
+            context.progress.say(f"confirm: cut off, so nothing is confirmed: {error}")
     record_tuned_profile(context, change)
 
 

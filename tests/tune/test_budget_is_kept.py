@@ -1,0 +1,57 @@
+"""No session spends more than its budget and the one step that was running, start-ups included."""
+
+from pathlib import Path
+
+from fake_sessions import Ran, SteppingClock, job_of, quiet
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from steptune.core.job import BudgetSpec
+from steptune.core.phase import Role
+from steptune.testing.fake_framework import FakeFramework
+from steptune.testing.fake_space import COMPACTION, PLACEBO, FakeKnob
+from steptune.tune.session import TuneOptions, start_session
+
+SLOW = FakeKnob(name="kernel", side=Role.TRAINER, factors={"a": 1.0, "b": 6.0}, believed={"a": 1.0, "b": 0.5})
+"""Believed to be twice as fast, and three times as slow as the whole step: what an estimate does not see coming."""
+
+SPACES = ((COMPACTION,), (SLOW, COMPACTION), (PLACEBO, SLOW))
+SIDES = (frozenset[Role](), frozenset({Role.TRAINER, Role.ROLLOUT}))
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    knobs=st.sampled_from(SPACES),
+    sides=st.sampled_from(SIDES),
+    steps=st.integers(290, 520),
+    start_up_s=st.sampled_from((0.0, 3.0, 20.0)),
+    is_device=st.booleans(),
+    max_trials=st.integers(1, 3),
+)
+def test_a_budget_is_never_exceeded_by_more_than_the_step_that_was_running(
+    tmp_path: Path,
+    knobs: tuple[FakeKnob, ...],
+    sides: frozenset[Role],
+    steps: int,
+    start_up_s: float,
+    is_device: bool,
+    max_trials: int,
+) -> None:
+    longest_s = 0.6 + 0.4 * max(factor for knob in knobs for factor in knob.factors.values()) * 1.1
+    framework = FakeFramework(knob_table=knobs, sides=sides, start_up_s=start_up_s, keeps_worker=True)
+    job = job_of()
+    cores = job.devices.num_cores
+    budget = BudgetSpec(
+        wall_time_s=1e6 if is_device else steps,
+        device_time_s=steps * cores if is_device else 1e6,
+        max_trials=max_trials,
+    )
+    job = job.model_copy(update={"budget": budget})
+    root = tmp_path / f"{len(list(tmp_path.iterdir()))}"
+    options = TuneOptions(root=root)
+    path = start_session(job, framework, options, SteppingClock(), quiet, lambda: framework.spent_s)
+    ran = Ran(path, framework)
+    assert framework.spent_s <= steps + longest_s
+    assert len(ran.trials) <= max_trials
+    assert ran.decision is not None
+    assert ran.problems() == []
