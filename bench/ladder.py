@@ -71,12 +71,6 @@ SETTINGS = {
     "ablation, start-up 3 steps, both arms launched": Setting(
         start_up_steps=3, incumbent_waits=False, forecast_error=None
     ),
-    "ablation, start-up 20 steps, incumbent waits": Setting(
-        start_up_steps=20, incumbent_waits=True, forecast_error=None
-    ),
-    "forecast error 10 %, start-up 3 steps, both arms launched": Setting(
-        start_up_steps=3, incumbent_waits=False, forecast_error=0.1
-    ),
     "forecast error 10 %, start-up 20 steps, incumbent waits": Setting(
         start_up_steps=20, incumbent_waits=True, forecast_error=0.1
     ),
