@@ -1,8 +1,9 @@
 """On the embedded engine: what a trial costs with a replay of its one side before it and without, lever by lever.
 
 `python bench/ladder_engine.py --folder F --minutes 8` goes on where the last call with that folder stopped, for about
-that long, and exits with 3 as long as levers are left; then it writes `bench/results/ladder_engine.json`. Nothing else
-may run on the machine. `--quick` takes a small job and two levers and writes nothing.
+that long, and exits with 3 as long as levers are left; then it writes `bench/results/ladder_engine.json`. `--report`
+writes it of the levers that both arms have tried by then. Nothing else may run on the machine. `--quick` takes a small
+job and two levers and writes nothing.
 
 The example job is profiled once; both arms go on from that profile in run folders of their own. Every lever that moves
 one side of the step, in an order drawn by seed, is tried by the tuner's own `try_one` against the baseline: by a
@@ -113,7 +114,7 @@ def engine() -> EmbeddedFramework:
 
 
 @contextmanager
-def resumed(job: JobSpec, folder: Path, *, can_replay: bool) -> Generator[Context]:
+def resumed(job: JobSpec, folder: Path, *, can_replay: bool, is_going_on: bool) -> Generator[Context]:
     """Yield an arm's session as it stands, with what every session has measured when its search begins."""
     embedded = engine()
     framework: Framework = embedded if can_replay else Whole(embedded)  # type: ignore[assignment]
@@ -122,7 +123,8 @@ def resumed(job: JobSpec, folder: Path, *, can_replay: bool) -> Generator[Contex
         context = make_context(job, framework, RunFolder.open(folder), now)
         if context.state.running:  # the last piece was killed in a trial
             context.record(SessionResumed(code_hash=code_hash(), abandoned_trials=context.state.running_numbers))
-        measure_band(context)  # this also brings the helper up, as the probe does
+        if is_going_on:
+            measure_band(context)  # this also brings the helper up, as the probe does
         try:
             yield context
         finally:
@@ -196,17 +198,25 @@ def summary(rows: Sequence[dict[str, dict[str, object]]], step_s: float) -> dict
     }
 
 
-def measure(job: JobSpec, root: Path, stop_s: float, max_levers: int | None) -> dict[str, object] | None:
+def measure(
+    job: JobSpec, root: Path, stop_s: float, max_levers: int | None, *, is_going_on: bool
+) -> dict[str, object] | None:
     """Compare lever after lever; None where the time was up before the last."""
     embedded = engine()
     embedded.prepare(job)
-    profiled(job, embedded, root)
+    if is_going_on:
+        profiled(job, embedded, root)
     with ExitStack() as stack:
-        contexts = {arm: stack.enter_context(resumed(job, root / arm, can_replay=arm == "ladder")) for arm in ARMS}
+        contexts = {
+            arm: stack.enter_context(resumed(job, root / arm, can_replay=arm == "ladder", is_going_on=is_going_on))
+            for arm in ARMS
+        }
         step_s = contexts["ladder"].baseline.step_time.value
         rows = list[dict[str, dict[str, object]]]()
         for number, change in enumerate(levers(contexts["ladder"])[:max_levers]):
             done = all(change.signature in {e.trial.change.signature for e in c.state.ended} for c in contexts.values())
+            if not done and not is_going_on:
+                continue
             if not done and time.monotonic() + LEVER_STEPS * step_s > stop_s:
                 return None
             rows.append(compared(contexts, number, change))  # type: ignore[arg-type]
@@ -219,13 +229,15 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a small job, two levers, nothing written")
     parser.add_argument("--folder", type=Path, help="where a piece goes on from, or leaves off")
     parser.add_argument("--minutes", type=float, default=math.inf, help="of this piece")
+    parser.add_argument("--report", action="store_true", help="run nothing, write what there is")
     parser.add_argument("--levers", type=int, help="at most so many")
     given = parser.parse_args()
     stop_s = time.monotonic() + 60 * given.minutes
     with tempfile.TemporaryDirectory() as name, machine_lock(lambda pid, waited_s: None):
         root = given.folder or Path(name)
         root.mkdir(parents=True, exist_ok=True)
-        made = measure(job_of(quick=given.quick), root, stop_s, 2 if given.quick else given.levers)
+        num = 2 if given.quick else given.levers
+        made = measure(job_of(quick=given.quick), root, stop_s, num, is_going_on=not given.report)
     if made is None:
         return PIECE_OVER
     print(json.dumps(made, indent=1))
