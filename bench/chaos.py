@@ -105,6 +105,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, help="where the embedded half goes on from, or leaves off")
     parser.add_argument("--minutes", type=float, default=math.inf, help="of the embedded half; then it leaves off")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(4))  # a piece that is stopped leaves no session behind
     result: dict[str, dict[str, object]] = {}
     if given.half != "embedded":
         result["fake"] = fake(QUICK_FAKE_KILLS if given.quick else NUM_FAKE_KILLS)

@@ -31,10 +31,11 @@ waterfall and confirmation are reached by the longer ones."""
 ORPHAN_S = 5.0
 """Seconds after which nothing of a killed session may run."""
 
-TIMEOUT_S = 1800.0
-
 TARGETS = ("session", "trial", "worker")
 """Killed in turn: the session, an engine run (an arm of a trial or of a profile), and a process that helps either."""
+
+MOST_S = 1800.0
+"""Seconds after which a session is taken to hang."""
 
 DAEMON = ["sleep", "86400"]
 
@@ -119,11 +120,18 @@ def embedded(num_kills: int, folder: Path, minutes: float, say: Callable[[str], 
         if time.monotonic() + delay_s + ORPHAN_S > stop_s:
             return None
         process = _start(folder, state)
-        _wait(process, delay_s if state.num_kills < num_kills else TIMEOUT_S)
-        if process.poll() is None:
-            _kill(folder, state, process)
-        else:
-            _end(folder, state, process)
+        is_to_end = state.num_kills >= num_kills
+        try:
+            _wait(process, max(0.0, stop_s - ORPHAN_S - time.monotonic()) if is_to_end else delay_s)
+            if process.poll() is not None:
+                _end(folder, state, process)
+            elif is_to_end:
+                return None
+            else:
+                _kill(folder, state, process)
+        finally:  # whatever ends this piece ends the session too
+            process.kill()
+            process.wait()
         replace(folder / "state.json", json.dumps(asdict(state)) + "\n")
         say(f"embedded: {state.kills}, {len(state.ended)} sessions ended")
     totals = {name: sum(one[name] for one in state.ended) for name in state.ended[0]}
@@ -204,7 +212,7 @@ def _end(folder: Path, state: State, process: subprocess.Popen[bytes]) -> None:
 
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:
     try:
-        process.wait(seconds)
+        process.wait(min(seconds, MOST_S))
     except subprocess.TimeoutExpired:
         return
 
