@@ -6,16 +6,16 @@ from fake_sessions import Ran, SteppingClock, job_of, quiet
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from steptune.core.job import BudgetSpec
+from steptune.core.job import BudgetSpec, CpuDevices, GuardSpec, LimitsSpec
 from steptune.core.phase import Role
 from steptune.testing.fake_framework import FakeFramework
-from steptune.testing.fake_space import COMPACTION, PLACEBO, FakeKnob
+from steptune.testing.fake_space import COMPACTION, CORRECTION, PLACEBO, SCHEDULE, FakeKnob
 from steptune.tune.session import TuneOptions, start_session
 
 SLOW = FakeKnob(name="kernel", side=Role.TRAINER, factors={"a": 1.0, "b": 6.0}, believed={"a": 1.0, "b": 0.5})
 """Believed to be twice as fast, and three times as slow as the whole step: what an estimate does not see coming."""
 
-SPACES = ((COMPACTION,), (SLOW, COMPACTION), (PLACEBO, SLOW))
+SPACES = ((COMPACTION,), (SLOW, COMPACTION), (PLACEBO, SLOW), (SCHEDULE, CORRECTION))
 SIDES = (frozenset[Role](), frozenset({Role.TRAINER, Role.ROLLOUT}))
 
 
@@ -39,14 +39,12 @@ def test_a_budget_is_never_exceeded_by_more_than_the_step_that_was_running(
 ) -> None:
     longest_s = 0.6 + 0.4 * max(factor for knob in knobs for factor in knob.factors.values()) * 1.1
     framework = FakeFramework(knob_table=knobs, sides=sides, start_up_s=start_up_s, keeps_worker=True)
-    job = job_of()
-    cores = job.devices.num_cores
     budget = BudgetSpec(
-        wall_time_s=1e6 if is_device else steps,
-        device_time_s=steps * cores if is_device else 1e6,
-        max_trials=max_trials,
+        wall_time_s=1e6 if is_device else steps, device_time_s=steps if is_device else 1e6, max_trials=max_trials
     )
-    job = job.model_copy(update={"budget": budget})
+    limits = LimitsSpec(max_staleness=1, allow_corrections=True)
+    job = job_of(budget=budget, limits=limits, guard=GuardSpec(reward_seeds=3, reward_steps=8))
+    job = job.model_copy(update={"devices": CpuDevices(num_cores=1)})  # a virtual clock knows no two runs at once
     root = tmp_path / f"{len(list(tmp_path.iterdir()))}"
     options = TuneOptions(root=root)
     path = start_session(job, framework, options, SteppingClock(), quiet, lambda: framework.spent_s)

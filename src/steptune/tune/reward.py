@@ -72,6 +72,11 @@ def reward_cost_s(context: Context, candidate_ratio: float) -> float:
     return ONE_CORE_SLOWDOWN * per_pair * guard.reward_seeds / context.job.devices.num_cores
 
 
+def _run_cost_s(context: Context) -> float:
+    """Return the wall seconds of one run: the baseline's, for nothing that is tested is slower."""
+    return ONE_CORE_SLOWDOWN * context.job.guard.reward_steps * context.baseline.step_time.value
+
+
 ONE_CORE_SLOWDOWN = 1.5
 """How much longer a step takes on one thread beside another run than on all cores alone (a 1 M model: 1.3 to 1.6)."""
 
@@ -102,6 +107,12 @@ def _equal_time_step(context: Context, change: Change) -> int | None:
 
 def _train(context: Context, label: str, settings: Settings, seed: int, middle: int | None) -> TrainedRun | TrialError:
     spec = LaunchSpec(settings=dict(settings), seed=seed, is_untimed=True)
+    needed_s, left_s = _run_cost_s(context), context.budget.wall_left_s()
+    if left_s < needed_s:
+        context.progress.say(
+            f"reward: {label}, seed {seed} not begun: {left_s:.0f} s left, about {needed_s:.0f} needed"
+        )
+        return TrialError(f"the budget has {left_s:.0f} s left, the run needs about {needed_s:.0f} s")
     try:
         session = context.framework.launch(context.job, spec, context.run_path("reward", f"{label}-{seed}"))
         try:
