@@ -41,20 +41,8 @@ def resumed(folder: Path, knobs: tuple[FakeKnob, ...]) -> Ran:
     return Ran(folder, framework)
 
 
-def interrupt(*_: object) -> None:
+def interrupt(*_: object, **_named: object) -> None:
     raise KeyboardInterrupt
-
-
-def after_steps(count: int) -> Callable[[], None]:
-    left = count
-
-    def step() -> None:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise KeyboardInterrupt
-
-    return step
 
 
 def test_trials_of_the_earlier_process_count_against_the_budget(
@@ -78,11 +66,12 @@ class SlowClock(SteppingClock):
         return self.now
 
 
-def test_time_of_the_earlier_process_counts_against_the_budget(tmp_path: Path) -> None:
+def test_time_of_the_earlier_process_counts_against_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     knobs = (PACKING, COMPACTION)
     job = job_of(budget=BudgetSpec(wall_time_s=560, device_time_s=1e6))
-    # the profile takes 44 steps; the first trial is cut off
-    folder = interrupted(tmp_path, knobs, job=job, clock=SlowClock(), on_step=after_steps(50))  # type: ignore[arg-type]
+    with monkeypatch.context() as patch:
+        patch.setattr("steptune.tune.search.try_change", interrupt)  # the first trial is cut off
+        folder = interrupted(tmp_path, knobs, job=job, clock=SlowClock())  # type: ignore[arg-type]
     ran = resumed(folder, knobs)
     assert ran.trials == []
     assert ran.decision.outcome is Outcome.NO_CHANGE
