@@ -21,7 +21,8 @@ WARM_UP_RUNS: tuple[Runs, ...] = (
     (Run(width=21, num_rows=16), Run(width=18, num_rows=24)),
 )
 """Runs of the micro-batches: 27, 67 and 768 positions. The last one is as large as a real one: after the two others
-alone a hybrid compiled two more graphs in its first step, at 768 positions (2026-11-30)."""
+alone a hybrid compiled two more graphs in its first step, because inductor had bounded them by 512 and 682 positions
+(2026-11-30)."""
 
 
 def made_up_inputs(runs: Runs, device: torch.device) -> MicroInputs:
