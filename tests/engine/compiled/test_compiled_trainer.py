@@ -15,9 +15,11 @@ import torch
 from torch import Tensor
 
 from steptune.core.errors import JobError
+from steptune.core.job import KnobsSpec
 from steptune.core.model import HybridMoEModel
+from steptune.core.profile import START_UP
 from steptune.engine import compiled as compiled_module
-from steptune.engine import compiler
+from steptune.engine import compiler, probe
 from steptune.engine.events import Recorder
 from steptune.engine.gradients import Gradients
 from steptune.engine.inputs import MicroInputs
@@ -166,6 +168,18 @@ def test_both_ranks_compile_before_their_first_update(tmp_path: Path) -> None:
     assert second.worker.rank.gradients.warm_up_s > 0  # type: ignore[attr-defined]
     trainer.close()
     assert counted == [0, 0]
+
+
+def test_the_probe_prices_both_ways_and_how_long_compiling_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "SIZES", (64, 96, 128, 160))
+    knobs = KnobsSpec(allow=("compile",), pin={"recompute": False, "layout": "packed"})
+    job = small_job().model_copy(update={"knobs": knobs})
+    curves = probe.probe_trainer(job, (1,), ("fp32",), budget_s=0.0)
+    assert {curve.when["compile"] for curve in curves if curve.name == "train"} == {False, True}
+    assert len([curve for curve in curves if curve.name == "logprob"]) == 1
+    (start,) = [curve for curve in curves if curve.name == START_UP]
+    assert start.when == {"compile": True}
+    assert start.points[0].seconds > 0
 
 
 def test_without_a_compiler_a_trainer_is_refused_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
