@@ -25,8 +25,15 @@ from steptune.store.journal import read_journal
 HERE = Path(__file__).parent
 
 KILL_AFTER_S = (5.0, 80.0)
-"""Seconds until a kill: the profile takes 10 to 40, and one that is never whole is made anew at every resume; trials,
-waterfall and confirmation are reached by the longer ones."""
+"""Seconds until a kill. On a busy machine a profile takes longer than any of them, and one that is never whole is made
+anew at every resume: eight kills in a row all fell into it (2026-11-30)."""
+
+NUM_ANYWHERE = 3
+"""Kills whose seconds count from the start; those of the later ones count from the profile on, which they leave whole,
+so that trials, waterfall and confirmation are reached."""
+
+PROFILED = b'"kind":"profiled"'
+"""What the journal's line of the profile holds."""
 
 ORPHAN_S = 5.0
 """Seconds after which nothing of a killed session may run."""
@@ -122,6 +129,10 @@ def embedded(num_kills: int, folder: Path, minutes: float, say: Callable[[str], 
         process = _start(folder, state)
         is_to_end = state.num_kills >= num_kills
         try:
+            if state.num_kills >= NUM_ANYWHERE and not _has_profile(
+                folder, state, process, stop_s - delay_s - ORPHAN_S
+            ):
+                return None
             _wait(process, max(0.0, stop_s - ORPHAN_S - time.monotonic()) if is_to_end else delay_s)
             if process.poll() is not None:
                 _end(folder, state, process)
@@ -208,6 +219,16 @@ def _end(folder: Path, state: State, process: subprocess.Popen[bytes]) -> None:
         }
     )
     state.kept, state.num_orphans, state.num_daemons_left = Kept(), 0, 0
+
+
+def _has_profile(folder: Path, state: State, process: subprocess.Popen[bytes], until_s: float) -> bool:
+    """Wait for the session's profile, or its end; return whether one of them came in time."""
+    while time.monotonic() < until_s:
+        run = _run_of(folder, state)
+        if process.poll() is not None or (run is not None and PROFILED in (run / "journal.jsonl").read_bytes()):
+            return True
+        time.sleep(0.2)
+    return False
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:
