@@ -1,11 +1,12 @@
 """Two rollout replicas of one thread against one of two threads: the same batches on the same two cores.
 
-`python bench/replicas.py [--quick]` writes `bench/results/replicas.json` in under two minutes. There idle threads sleep,
-as in every trial of a tuning session; with `--spinning` they wait as torch leaves them, which is kinder to one process of
-two threads (`replicas_spinning.json`). Arms take turns at the same batch; the first turn is dropped. A batch is a hand-over (every replica reads the weights,
-compares their hashes and takes them over) and a rollout with forced lengths. `told` is `least_tokens` with every row's
-length declared, which nobody has in training: what routing could give at best. `1 x 1` says what the second core is
-worth to either way of using it. Weights are random: the work is the same. Processor seconds are of all processes.
+`python bench/replicas.py [--quick]` writes `bench/results/replicas.json` in under two minutes. There idle threads
+sleep, as in every trial of a tuning session; with `--spinning` they wait as torch leaves them, which is kinder to one
+process of two threads (`replicas_spinning.json`). Arms take turns at the same batch; the first turn is dropped. A batch
+is a hand-over (every replica reads the weights, compares their hashes and takes them over) and a rollout with forced
+lengths. `told` is `least_tokens` with every row's length declared, which nobody has in training: what routing could
+give at best. `1 x 1` says what the second core is worth to either way of using it. Weights are random: the work is the
+same. Processor seconds are of all processes.
 """
 
 import argparse
