@@ -66,8 +66,9 @@ class Compiled:
         return num_new
 
     def _compile(self, graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
+        made = inductor(graph, inputs)  # may ask torch to begin again, which is no second graph
         self.num_graphs += 1
-        return inductor(graph, inputs)
+        return made
 
 
 def inductor(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
