@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from prospective.backend import Backend, Settled
 from prospective.campaign import profile_path
 from prospective.campaign_journal import Body, ForecastMade, TrialDone
 from prospective.campaign_score import CampaignScore
 from prospective.job import Engine, Job
-from steptune.core.errors import StepTuneError
+from steptune.core.errors import StepTuneError, StoreError, explain
 from steptune.core.records import Record
 from steptune.score.prospective import ProspectiveLine
 
@@ -28,6 +30,9 @@ def replayed(
     """Return the journal of ``jobs`` with today's forecasts in place of the recorded ones, everything else as it was.
 
     A job whose profile is not in ``folder`` is left out, and so are the forecasts of trials that never ended.
+
+    Raises:
+        StoreError: a profile was measured another way than today's code reads.
     """
     by_name = {job.name: job for job in jobs if profile_path(folder, job).exists()}
     made: dict[Engine, Backend[Any]] = {}
@@ -35,8 +40,7 @@ def replayed(
     for job in by_name.values():
         if job.engine not in made:
             made[job.engine] = backends[job.engine]()
-        text = profile_path(folder, job).read_text(encoding="utf-8")
-        profiles[job.name] = made[job.engine].profile_type.model_validate_json(text)
+        profiles[job.name] = _read_profile(profile_path(folder, job), made[job.engine].profile_type)
     done = {(e.job, e.number): e for e in events if isinstance(e, TrialDone)}
     again: list[Body] = []
     for event in events:
@@ -47,6 +51,20 @@ def replayed(
             event = _again(event, job, made[job.engine], profiles[job.name], done)
         again.append(event)
     return again
+
+
+def _read_profile(path: Path, kind: type[Record]) -> Record:
+    try:
+        return kind.model_validate_json(path.read_text(encoding="utf-8"))
+    except ValidationError as error:
+        raise StoreError(
+            explain(
+                f"{path.name} is no profile that today's code can forecast from",
+                got=f"{error.error_count()} fields that do not fit",
+                allowed=f"what a campaign of today saves: {kind.__name__}",
+                hint="name the jobs to forecast again with --job, without this one",
+            )
+        ) from error
 
 
 def _again(

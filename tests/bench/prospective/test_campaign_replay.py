@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from test_campaign import JOB, FakeHalf, Seen, campaign
 
 from prospective.backend import PairTimes, Settled, Told
@@ -11,7 +12,7 @@ from prospective.campaign_score import order_problems, score_campaign
 from prospective.job import Job, Moves
 from prospective.phase_table import phase_text
 from prospective.replay import replayed, side_by_side
-from steptune.core.errors import TrialError
+from steptune.core.errors import StoreError, TrialError
 
 
 class Better(FakeHalf):
@@ -52,6 +53,14 @@ def test_a_job_without_its_profile_is_left_out(tmp_path: Path) -> None:
     made.run([JOB])
     (tmp_path / "profile-fake-00.json").unlink()
     assert replayed(made.journal.events, [JOB], tmp_path, {}) == []
+
+
+def test_a_profile_that_was_measured_another_way_is_named(tmp_path: Path) -> None:
+    made = campaign(tmp_path, FakeHalf())
+    made.run([JOB])
+    (tmp_path / "profile-fake-00.json").write_text('{"old": 1}', encoding="utf-8")
+    with pytest.raises(StoreError, match=r"profile-fake-00\.json is no profile .* hint: name the jobs"):
+        replayed(made.journal.events, [JOB], tmp_path, {"embedded": FakeHalf})
 
 
 def test_recorded_and_todays_figures_stand_beside_each_other(tmp_path: Path) -> None:
