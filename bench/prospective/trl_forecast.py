@@ -14,6 +14,7 @@ time.
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 from prospective.backend import Settled, Told
 from prospective.job import Job, Moves
@@ -22,7 +23,6 @@ from prospective.trl_messages import TrlProfile
 from prospective.trl_prices import Step, measured_step, micro_curve, num_prices, rest_s, rollout_costs
 from steptune.core.phase import Phase, Role
 from steptune.forecast.cluster.makespan import makespan
-from steptune.forecast.cluster.phase_residual import TaughtPhase
 from steptune.forecast.cluster.rollout_knobs import RolloutKnobs
 from steptune.forecast.cluster.split import padded_micro_batches, rows_of
 from steptune.forecast.cluster.static import in_calls
@@ -32,6 +32,8 @@ from steptune.forecast.interval import Z_80
 
 ROLLOUT, TRAIN = f"{Role.ROLLOUT}:{Phase.ROLLOUT}", f"{Role.TRAINER}:{Phase.TRAIN}"
 """Names of the phases in a trial's times."""
+
+TaughtPhase = Literal["rollout", "train"]
 
 NAMES: dict[TaughtPhase, str] = {"rollout": ROLLOUT, "train": TRAIN}
 

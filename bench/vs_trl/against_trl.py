@@ -14,6 +14,7 @@ import platform
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from importlib.metadata import version
 from itertools import pairwise
@@ -34,7 +35,8 @@ BLOCK_STEPS = 3
 """Steps per block; the first is dropped."""
 
 ENVIRONMENT = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "TOKENIZERS_PARALLELISM": "false"}
-"""Waiting threads sleep: a paused arm must cost the running one nothing. It is the faster setting on both sides."""
+"""Waiting threads sleep, so that a paused arm costs the running one nothing. It makes two threads slower on both sides,
+and one thread hardly: `idle_threads.py` has the same arms with threads that spin."""
 
 TARGETS = {
     "dense": {"ours over TRL tuned": 1.5, "ours overlapped over TRL tuned": 2.2},
@@ -45,12 +47,12 @@ TARGETS = {
 class Process:
     """An arm's process."""
 
-    def __init__(self, shape: str, arm: Arm) -> None:
+    def __init__(self, shape: str, arm: Arm, environment: Mapping[str, str] = ENVIRONMENT) -> None:
         self.arm = arm
         self.blocks: list[list[float]] = []
         command = [sys.executable, "-W", "ignore", str(HERE / "child.py"), shape, arm.model_dump_json()]
         self.child = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **ENVIRONMENT}
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment}
         )
         self._answer("ready")
 

@@ -9,9 +9,10 @@ from steptune.core.finding import Severity
 from steptune.core.paste import DeviceClaim, Paste
 from steptune.core.profile import Origin
 from steptune.core.units import BYTES_PER_GIB
-from steptune.footprint.layout import Place
+from steptune.footprint.layout import JobLayout, Place
 from steptune.memory.expected import expected_memory, stated_layout
 from steptune.memory.foreseen import foreseen_finding
+from steptune.memory.settings import view_of
 from steptune.memory.stated.asked import LayoutError, num_bytes
 from steptune.published.declared import normal_key
 from steptune.published.keys import known_keys
@@ -34,6 +35,10 @@ NEMO = {
 TRL = {"model_name_or_path": "Qwen/Qwen2.5-1.5B", "max_completion_length": 1536, "num_processes": 8}
 
 
+def layout_of(paste: Paste, num_devices: int | None = None) -> JobLayout:
+    return stated_layout(paste, view_of(paste), num_devices)
+
+
 def on(paste: Paste, name: str, memory_gib: float | None = None) -> Paste:
     """Return the paste with a device named on its third line."""
     claim = DeviceClaim(name=name, memory_gib=memory_gib, origin=Origin(path="run.sh", line=3, key="devices"))
@@ -41,7 +46,7 @@ def on(paste: Paste, name: str, memory_gib: float | None = None) -> Paste:
 
 
 def test_verls_defaults_become_an_fsdp_layout(oom_paste: Any) -> None:
-    layout = stated_layout(oom_paste(framework="verl", settings=VERL))
+    layout = layout_of(oom_paste(framework="verl", settings=VERL))
     train = layout.train
     assert (train.sharding, train.weight_bytes, train.has_master, train.recompute) == ("full", 4, False, "full")
     assert (train.num_devices, train.micro_tokens, train.longest) == (8, 4 * 4096, 4096)
@@ -51,8 +56,8 @@ def test_verls_defaults_become_an_fsdp_layout(oom_paste: Any) -> None:
 
 def test_verls_offload_waits_between_the_phases_and_fsdp2s_stays_on_the_host(oom_paste: Any) -> None:
     config = "actor_rollout_ref.actor.fsdp_config"
-    waits = stated_layout(oom_paste(framework="verl", settings={**VERL, f"{config}.optimizer_offload": True})).train
-    stays = stated_layout(oom_paste(framework="verl", settings={**VERL, f"{config}.offload_policy": True})).train
+    waits = layout_of(oom_paste(framework="verl", settings={**VERL, f"{config}.optimizer_offload": True})).train
+    stays = layout_of(oom_paste(framework="verl", settings={**VERL, f"{config}.offload_policy": True})).train
     assert (waits.optimizer, waits.weights) == (Place.IDLE_HOST, Place.DEVICE)
     assert (stays.optimizer, stays.weights) == (Place.HOST, Place.HOST)
 
@@ -64,7 +69,7 @@ def test_a_token_budget_is_of_one_device_and_a_sequence_may_span_several(oom_pas
         "actor_rollout_ref.actor.ppo_max_token_len_per_gpu": 10_000,
         "actor_rollout_ref.actor.ulysses_sequence_parallel_size": 2,
     }
-    train = stated_layout(oom_paste(framework="verl", settings=settings)).train
+    train = layout_of(oom_paste(framework="verl", settings=settings)).train
     assert (train.micro_tokens, train.context) == (20_000, 2)
 
 
@@ -77,13 +82,13 @@ def test_megatron_settings_become_a_distributed_optimizer(oom_paste: Any) -> Non
         f"{config}.override_transformer_config.recompute_granularity": "full",
         "trainer.nnodes": 2,
     }
-    train = stated_layout(oom_paste(framework="verl", settings=settings)).train
+    train = layout_of(oom_paste(framework="verl", settings=settings)).train
     assert (train.sharding, train.tensor, train.pipeline, train.recompute) == ("optimizer", 4, 2, "full")
     assert (train.num_devices, train.grads_stay, train.has_fused_kernels) == (16, True, True)
 
 
 def test_nemo_rl_moves_the_trainer_to_the_host_while_the_engine_generates(oom_paste: Any) -> None:
-    layout = stated_layout(oom_paste(framework="nemo_rl", settings=NEMO))
+    layout = layout_of(oom_paste(framework="nemo_rl", settings=NEMO))
     assert layout.train.weights is Place.IDLE_HOST
     assert layout.train.recompute == "none"
     apart = {
@@ -93,7 +98,7 @@ def test_nemo_rl_moves_the_trainer_to_the_host_while_the_engine_generates(oom_pa
         "policy.generation.colocated.resources.gpus_per_node": 8,
         "cluster.num_nodes": 3,
     }
-    layout = stated_layout(oom_paste(framework="nemo_rl", settings=apart))
+    layout = layout_of(oom_paste(framework="nemo_rl", settings=apart))
     assert (layout.is_colocated, layout.train.num_devices, layout.train.weights) == (False, 16, Place.DEVICE)
 
 
@@ -101,31 +106,31 @@ def test_a_recipe_that_stands_on_another_is_asked_for_what_it_leaves_out(oom_pas
     for key in ("cluster.gpus_per_node", "policy.train_micro_batch_size", "policy.max_total_sequence_length"):
         paste = oom_paste(framework="nemo_rl", settings={k: v for k, v in NEMO.items() if k != key})
         with pytest.raises(LayoutError, match=key.replace(".", r"\.")):
-            stated_layout(paste)
+            layout_of(paste)
 
 
 def test_trl_trains_fp32_weights_on_every_device_unless_told(oom_paste: Any) -> None:
-    layout = stated_layout(oom_paste(framework="trl", settings=TRL))
+    layout = layout_of(oom_paste(framework="trl", settings=TRL))
     assert (layout.train.sharding, layout.train.weight_bytes, layout.rollout) == ("none", 4, None)
     assert layout.train.micro_tokens == 8 * (512 + 1536)
     assert layout.train.logits_tokens == 8 * 1537
     vllm = {**TRL, "use_vllm": True, "vllm_mode": "colocate"}
-    rollout = stated_layout(oom_paste(framework="trl", settings=vllm)).rollout
+    rollout = layout_of(oom_paste(framework="trl", settings=vllm)).rollout
     assert rollout is not None
     assert (rollout.share, rollout.sleeps) == (0.3, False)
 
 
 def test_adapters_in_four_bits_are_counted_so(oom_paste: Any) -> None:
     settings = {**TRL, "use_peft": True, "lora_r": 8, "load_in_4bit": True, "beta": 0.04}
-    train = stated_layout(oom_paste(framework="trl", settings=settings)).train
+    train = layout_of(oom_paste(framework="trl", settings=settings)).train
     assert (train.lora_rank, train.weight_bytes, train.reference) == (8, 0.5, None)
 
 
 def test_trl_without_a_number_of_devices_asks_for_it(oom_paste: Any) -> None:
     paste = oom_paste(framework="trl", settings={k: v for k, v in TRL.items() if k != "num_processes"})
     with pytest.raises(LayoutError, match="num_processes"):
-        stated_layout(paste)
-    assert stated_layout(paste, 4).train.num_devices == 4
+        layout_of(paste)
+    assert layout_of(paste, 4).train.num_devices == 4
 
 
 def test_what_is_missing_is_named(oom_paste: Any) -> None:

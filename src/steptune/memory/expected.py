@@ -78,7 +78,7 @@ def expected_memory(
         DeviceError: no device is named, or its facts are not known.
     """
     view = view_of(paste)
-    layout = _layout(paste, view, num_devices)
+    layout = stated_layout(paste, view, num_devices)
     shape = _shape(view, model)
     found = named_device(_device_name(paste.devices, device))
     capacity = _capacity(found, None if device else paste.devices)
@@ -87,17 +87,13 @@ def expected_memory(
     return Expected(shape=shape, device=found, layout=layout, fit=fit, advice=advice, view=view)
 
 
-def stated_layout(paste: Paste, num_devices: int | None = None) -> JobLayout:
-    """Return the layout that the settings of a paste describe.
+def stated_layout(paste: Paste, view: View, num_devices: int | None = None) -> JobLayout:
+    """Return the layout that the settings of a paste, seen as ``view``, describe.
 
     Raises:
         LayoutError: the framework has no mapping, or a setting that decides bytes is not stated.
         DeviceCountError: ``num_devices`` is not what the settings state.
     """
-    return _layout(paste, view_of(paste), num_devices)
-
-
-def _layout(paste: Paste, view: View, num_devices: int | None) -> JobLayout:
     build = LAYOUTS.get(paste.framework or "")
     if build is None or not paste.settings:
         raise LayoutError(
