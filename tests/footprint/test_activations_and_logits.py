@@ -87,6 +87,13 @@ def test_a_fused_norm_keeps_no_copies_even_at_the_upper_bound() -> None:
     assert at_work[1] - at_work[0] == 2 * 8 * 3_584 * 100
 
 
+def test_transformers_own_loss_holds_three_copies_in_fp32_going_back() -> None:
+    layout = FSDP_8.model_copy(update={"loss": "causal"})
+    # the log-softmax, its gradient and the logits' gradient: 3 x 4 bytes; forward bf16, fp32 and log-softmax
+    assert logits_term(QWEN, layout, 1_000, with_grads=True).mid == 12 * 152_064_000
+    assert logits_term(QWEN, layout, 1_000, with_grads=False).mid == 10 * 152_064_000
+
+
 def test_a_loss_fused_with_the_head_holds_no_logits_to_speak_of() -> None:
     term = logits_term(QWEN, FSDP_8.model_copy(update={"loss": "fused"}), 1_000, with_grads=True)
     assert (term.mid, term.high) == (0, 2 * 152_064_000)

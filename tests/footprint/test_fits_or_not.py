@@ -3,9 +3,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from layouts import ENGINE, FSDP_8, JOB, MEGATRON_64
 
+from steptune.core.estimate import Estimate, Source
 from steptune.core.units import BYTES_PER_GIB
 from steptune.footprint.engine import pool, sequence_bytes
-from steptune.footprint.fit import capacity_of, judge, smallest_change
+from steptune.footprint.fit import capacity_of, fullest_bytes, judge, smallest_change
 from steptune.footprint.layout import JobLayout, Place
 from steptune.footprint.phases import PhaseName, phase_bytes
 from steptune.hardware.devices import named_device
@@ -31,6 +32,19 @@ def test_between_the_bounds_it_is_too_close_to_call() -> None:
     small = H100.model_copy(update={"value": size.value})
     assert judge(QWEN, JOB, small).answer == "too close to call"
     assert judge(QWEN, engineless, small).answer in ("too close to call", "fits")
+
+
+def test_uneven_ranks_and_wrong_terms_are_independent() -> None:
+    size = Estimate(value=100.0, low=90.0, high=112.0, unit="bytes", source=Source.FORECAST)
+    assert fullest_bytes(size, 0.05) == pytest.approx(113)  # 12 and 5 add up to 13
+    assert fullest_bytes(size, 0.0) == 112
+
+
+def test_one_device_has_no_fuller_rank() -> None:
+    one = JobLayout(train=FSDP_8.model_copy(update={"num_devices": 1, "micro_tokens": 512}))
+    needs = max(phase.total.high or 0.0 for phase in phase_bytes(QWEN, one, H100.value))
+    exactly = H100.model_copy(update={"value": needs})
+    assert judge(QWEN, one, exactly).answer == "fits"
 
 
 def test_an_engine_without_room_for_one_sequence_is_refused() -> None:

@@ -60,6 +60,11 @@ def test_a_critic_doubles_states_and_frozen_models_add_weights() -> None:
     assert bucket_term(pair).mid == 2 * bucket_term(ZERO_2).mid
 
 
+def test_at_most_two_buckets_stand() -> None:
+    # 2 x 5e8 entries of two bytes
+    assert (bucket_term(ZERO_2).low, bucket_term(ZERO_2).high) == (0, 2e9)
+
+
 def test_quantized_weights_leave_the_tables_alone() -> None:
     layout = TrainLayout(
         num_devices=1, sharding="none", weight_bytes=0.5, table_bytes=2, micro_tokens=1, longest=1, lora_rank=8

@@ -1,6 +1,8 @@
 import pytest
 
+from steptune.footprint.layout import TrainLayout
 from steptune.published.memory_cases import MemoryCase, MemoryLabel, MemoryOutcome, memory_cases
+from steptune.score.case_layout import given_tokens, train_layout
 from steptune.score.footprint_arm import footprint_answer
 from steptune.score.memory import Fits
 
@@ -21,6 +23,13 @@ SMALL = MemoryCase(
     micro_batch=1,
     max_total_len=4096,
 )
+
+
+def layout(**update: object) -> TrainLayout:
+    case = SMALL.model_copy(update=update)
+    given = given_tokens(case)
+    assert given is not None
+    return train_layout(case, given, 150_000)
 
 
 def answer(**update: object) -> Fits:
@@ -86,3 +95,20 @@ def test_a_layout_that_cannot_be_has_no_answer() -> None:
 def test_every_case_of_the_table_can_be_asked() -> None:
     for case in memory_cases():
         assert footprint_answer(case) in Fits
+
+
+def test_families_younger_than_fused_attention_never_keep_scores() -> None:
+    assert layout(framework="trl", model="Llama-2-7B").may_keep_scores
+    assert not layout(framework="trl", model="Qwen2.5-7B").may_keep_scores
+
+
+def test_openrlhf_asks_for_log_probabilities_of_eight_sequences_unless_told() -> None:
+    assert layout(framework="openrlhf").logprob_tokens == 8 * 4096
+    assert layout(framework="openrlhf", logprob_micro_batch=2).logprob_tokens == 2 * 4096
+    assert layout(framework="openrlhf", stage="sft").logprob_tokens is None
+
+
+def test_supervised_training_on_transformers_trainer_has_the_models_own_loss() -> None:
+    assert layout(framework="llamafactory", stage="sft").loss == "causal"
+    assert layout(framework="llamafactory", stage="dpo").loss == "fp32"
+    assert layout(framework="llamafactory", stage="sft", has_fused_loss=True).loss == "fused"

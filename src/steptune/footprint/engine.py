@@ -18,9 +18,10 @@ from steptune.shapes.shape import GroupedAttention, ModelShape
 SHARE_SOURCE = "vLLM: `gpu_memory_utilization` is of the whole device; SGLang: `mem_fraction_static` of what is free"
 VLLM = "https://docs.vllm.ai/en/latest/configuration/conserving_memory.html"
 
-GRAPHS_BYTES = (0.5 * BYTES_PER_GIB, 1.0 * BYTES_PER_GIB, 3.0 * BYTES_PER_GIB)
-"""CUDA graphs: "can take additional 1~3 GiB memory per GPU" (vLLM's own message at capture); half of it where few sizes
-are captured."""
+GRAPHS_BYTES = (0.1 * BYTES_PER_GIB, 1.0 * BYTES_PER_GIB, 2.0 * BYTES_PER_GIB)
+"""CUDA graphs. vLLM warned of "1~3 GiB" before it measured them; what its logs report since is 0.2 GiB for 1B
+(https://github.com/vllm-project/vllm/pull/11349), 1.4 GiB for a trillion parameters on eight devices
+(https://github.com/vllm-project/vllm/issues/47654), at most 1.6 (https://github.com/vllm-project/vllm/pull/39559)."""
 
 CONTEXT_BYTES = (551e6, 551e6 + 411e6, 2 * (551e6 + 411e6))
 """CUDA context, library handles and NCCL buffers of one process: 551 MB and 411 MB

@@ -5,6 +5,7 @@ on the fullest rank, and is too close to call between. The surprise: an engine c
 one longest sequence.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal, final
 
@@ -27,7 +28,7 @@ Ampere cards that have one (23.6 of 24 GiB, RTX 4090)."""
 
 UNEVEN_FRAC = 0.05
 """How much more the fullest rank of a job holds than the others, whose share is what is counted: 75,307 against about
-71,550 MiB on 32 H800 (https://github.com/NVIDIA-NeMo/Automodel/issues/1068)."""
+71,550 MiB on 32 H800 (https://github.com/NVIDIA-NeMo/Automodel/issues/1068). One device has no fuller rank."""
 
 
 REFUSED_FRAC = 0.5
@@ -75,7 +76,7 @@ def judge(shape: ModelShape, job: JobLayout, capacity: Estimate) -> Fit:
     phases = phase_bytes(shape, job, capacity.value)
     tightest = max(phases, key=lambda phase: phase.total.value)
     left = _pool(shape, job, capacity.value)
-    answer, why = _answer(phases, tightest, left, capacity.value)
+    answer, why = _answer(phases, tightest, left, capacity.value, _uneven_frac(job))
     return Fit(answer=answer, capacity=capacity, phases=phases, tightest=tightest.phase, pool=left, why=why)
 
 
@@ -130,7 +131,7 @@ def _pool(shape: ModelShape, job: JobLayout, capacity_bytes: float) -> Pool | No
 
 
 def _answer(
-    phases: tuple[PhaseBytes, ...], tightest: PhaseBytes, left: Pool | None, capacity_bytes: float
+    phases: tuple[PhaseBytes, ...], tightest: PhaseBytes, left: Pool | None, capacity_bytes: float, uneven_frac: float
 ) -> tuple[Answer, str]:
     if left is not None and left.sequences < 1:
         return "does not fit", (
@@ -140,10 +141,23 @@ def _answer(
     lows = [phase for phase in phases if _refusing(phase.total) > capacity_bytes]
     if lows:
         return "does not fit", _sentence(max(lows, key=lambda phase: phase.total.value), capacity_bytes)
-    if all((phase.total.high or 0.0) * (1 + UNEVEN_FRAC) <= capacity_bytes for phase in phases):
+    if all(fullest_bytes(phase.total, uneven_frac) <= capacity_bytes for phase in phases):
         return "fits", _sentence(tightest, capacity_bytes)
     widest = max(phases, key=lambda phase: phase.total.high or 0.0)
     return "too close to call", _sentence(widest, capacity_bytes)
+
+
+def fullest_bytes(size: Estimate, uneven_frac: float) -> float:
+    """Return the upper bound on the fullest rank.
+
+    How uneven the ranks are has nothing to do with how far the terms are off, so the distances add as squares, as those
+    of the terms do.
+    """
+    return size.value + math.hypot((size.high or size.value) - size.value, uneven_frac * size.value)
+
+
+def _uneven_frac(job: JobLayout) -> float:
+    return UNEVEN_FRAC if job.train.num_devices > 1 else 0.0
 
 
 def _refusing(size: Estimate) -> float:

@@ -15,6 +15,8 @@ SOURCE = "tokens x vocabulary; copies as in huggingface/trl#3678 and arXiv 2410.
 BYTES_EACH: dict[tuple[str, bool], tuple[float, float, float]] = {
     ("fp32", True): (4.0, 10.0, 14.0),
     ("fp32", False): (2.0, 6.0, 10.0),
+    ("causal", True): (10.0, 12.0, 14.0),
+    ("causal", False): (6.0, 10.0, 14.0),
     ("in_place", True): (2.0, 6.0, 10.0),
     ("in_place", False): (2.0, 4.0, 8.0),
     ("vocab_parallel", True): (2.0, 6.0, 8.0),
@@ -23,11 +25,14 @@ BYTES_EACH: dict[tuple[str, bool], tuple[float, float, float]] = {
     ("fused", False): (0.0, 0.0, 2.0),
 }
 """Bytes a logit by `TrainLayout.loss` and whether there are gradients. fp32: bf16 and its gradient, where the loss
-looks at few positions; bf16 and fp32 with its gradient; with the entropy's copy. In place: bf16 alone (`div_`); scaled
-by the temperature into a copy, and its gradient; with the entropy's softmax kept (verl at 1dda039,
-`verl/workers/engine/fsdp/transformer_impl.py`, `inplace_backward`). Vocabulary-parallel: fused in bf16; bf16 and the
-fp32 copy that becomes its gradient; with the gradient's cast to bf16 beside it.
-Fused with the head: a chunk at a time, not worth counting (arXiv 2411.09009), or one copy in bf16."""
+looks at few positions; bf16 and fp32 with its gradient; with the entropy's copy. Causal: going forward the bf16 logits,
+their fp32 copy and its log-softmax, going back the log-softmax, its gradient and that of the fp32 copy; at most with
+the shifted copy of older releases, or with the logits kept beside (transformers at 0114da0,
+`src/transformers/loss/loss_utils.py`). In place: bf16 alone (`div_`); scaled by the temperature into a copy, and its
+gradient; with the entropy's softmax kept (verl at 1dda039, `verl/workers/engine/fsdp/transformer_impl.py`,
+`inplace_backward`). Vocabulary-parallel: fused in bf16; bf16 and the fp32 copy that becomes its gradient; with the
+gradient's cast to bf16 beside it. Fused with the head: a chunk at a time, not worth counting (arXiv 2411.09009), or one
+copy in bf16."""
 
 
 def logits_term(shape: ModelShape, layout: TrainLayout, tokens: float, *, with_grads: bool) -> Term:

@@ -12,13 +12,16 @@ from steptune.shapes.shape import ModelShape
 
 FOREACH = "https://docs.pytorch.org/docs/stable/generated/torch.optim.AdamW.html (`foreach`: about one copy more)"
 DEEPSPEED = "https://deepspeed.readthedocs.io/en/latest/memory.html (18 bytes a parameter: gradients twice)"
-BUCKETS = "https://huggingface.co/docs/transformers/deepspeed (`overlap_comm` takes 4.5 times the bucket size)"
+BUCKETS = (
+    "https://github.com/deepspeedai/DeepSpeed/blob/edaa722/deepspeed/runtime/zero/stage_1_and_2.py (`setup_buckets`)"
+)
 
 BUCKET_NUMBERS = 5e8
 """Entries of DeepSpeed's `reduce_bucket_size` and `allgather_bucket_size` where they are not set."""
 
-BUCKET_FACTORS = (0.0, 1.0, 4.5)
-"""Buckets that stand: none yet, one, and what overlapping takes as Transformers documents it."""
+BUCKET_FACTORS = (0.0, 1.0, 2.0)
+"""Buckets that stand: none to speak of where Transformers sets the size (hidden size squared), one, and a second one
+where reducing overlaps (`setup_buckets`); stage 3 has one, and gathering works in place."""
 
 BF16 = 2
 

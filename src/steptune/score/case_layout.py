@@ -12,6 +12,7 @@ from steptune.footprint.layout import Place, RolloutLayout, TrainLayout
 from steptune.published.memory_cases import MemoryCase
 
 Sharding = Literal["none", "optimizer", "gradients", "full"]
+Loss = Literal["fp32", "causal", "in_place", "vocab_parallel", "fused"]
 
 SHARDINGS: dict[str, Sharding] = {"fsdp": "full", "zero3": "full", "zero2": "gradients", "megatron": "optimizer"}
 """What is divided over data-parallel devices, by the name in the table."""
@@ -24,6 +25,9 @@ RECOMPUTE_BY_DEFAULT = ("verl", "easyr1", "trl", "ms_swift", "llamafactory")
 
 ENGINE_SHARES = {"verl": 0.5, "nemo_rl": 0.6, "ms_swift": 0.9}
 """`gpu_memory_utilization` where it is not set (as in `memory/stated/`; ms-swift: `Command-line-parameters.md`)."""
+
+CAUSAL_LOSS = ("llamafactory", "axolotl", "trl")
+"""Frameworks whose supervised training leaves the loss to the model, over all positions (transformers' Trainer)."""
 
 LORA_RANK = 32
 """Where adapters are trained and the rank is not stated: the least that verl's `ppo_lora.rst` recommends."""
@@ -43,6 +47,13 @@ WHOLE_BY_DEFAULT = ("trl", "transformers", "llamafactory", "litgpt", "axolotl")
 
 EAGER_ATTENTION = ("trl", "transformers", "llamafactory")
 """Frameworks on modules of transformers that choose the attention by version and model."""
+
+FUSED_ATTENTION = ("qwen1.5", "qwen2", "qwen3", "qwq", "deepseek-r1-distill", "llama-3", "meta-llama-3")
+"""Families younger than the release that made PyTorch's fused attention the default, so that no release which knows
+them keeps scores unasked (https://github.com/huggingface/transformers/releases/tag/v4.36.0)."""
+
+LOGPROB_BATCH = {"openrlhf": 8}
+"""Sequences of a pass without gradient where they are not set (`micro_rollout_batch_size`, `cli/train_ppo.py`)."""
 
 FUSED_STEPS = ("torchtitan",)
 """Trainers with a fused AdamW of PyTorch; Megatron's is fused too."""
@@ -124,7 +135,7 @@ def train_layout(case: MemoryCase, given: Given, vocab_size: int) -> TrainLayout
         reference=Place.DEVICE if _has_reference(case) else None,
         recompute=_recompute(case),
         offloads_inputs=case.recompute == "offload",
-        may_keep_scores=case.framework in EAGER_ATTENTION,
+        may_keep_scores=_may_keep_scores(case),
         has_fused_kernels=is_megatron,
         micro_tokens=given.micro_tokens,
         logprob_tokens=_logprob_tokens(case, given),
@@ -172,12 +183,21 @@ def _has_reference(case: MemoryCase) -> bool:
 
 
 def _logprob_tokens(case: MemoryCase, given: Given) -> int | None:
-    return None if case.logprob_micro_batch is None else case.logprob_micro_batch * given.longest
+    samples = case.logprob_micro_batch
+    if samples is None and case.stage in ("rl", "ppo") and case.max_tokens_per_gpu is None:
+        samples = LOGPROB_BATCH.get(case.framework)
+    return None if samples is None else samples * given.longest
 
 
-def _loss(case: MemoryCase, *, is_megatron: bool) -> Literal["fp32", "in_place", "vocab_parallel", "fused"]:
+def _may_keep_scores(case: MemoryCase) -> bool:
+    return case.framework in EAGER_ATTENTION and not case.model.lower().startswith(FUSED_ATTENTION)
+
+
+def _loss(case: MemoryCase, *, is_megatron: bool) -> Loss:
     if case.has_fused_loss:
         return "fused"
+    if case.framework in CAUSAL_LOSS and case.stage == "sft":
+        return "causal"
     if is_megatron and case.stage == "sft":
         return "vocab_parallel"
     return "in_place" if case.framework in ("verl", "easyr1") and not is_megatron else "fp32"
