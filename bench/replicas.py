@@ -1,8 +1,8 @@
 """Two rollout replicas of one thread against one of two threads: the same batches on the same two cores.
 
-`python bench/replicas.py [--quick]` writes `bench/results/replicas.json` in under two minutes. There idle threads
-sleep, as in every trial of a tuning session; with `--spinning` they wait as torch leaves them, which is kinder to one
-process of two threads (`replicas_spinning.json`). Arms take turns at the same batch; the first turn is dropped. A batch
+`python bench/replicas.py [--quick]` writes `bench/results/replicas.json` in under two minutes. Idle threads wait
+as torch leaves them; with `--asleep` they sleep, which is hard on one process of two threads (`replicas_asleep.json`).
+Arms take turns at the same batch; the first turn is dropped. A batch
 is a hand-over (every replica reads the weights, compares their hashes and takes them over) and a rollout with forced
 lengths. `told` is `least_tokens` with every row's length declared, which nobody has in training: what routing could
 give at best. `1 x 1` says what the second core is worth to either way of using it. Weights are random: the work is the
@@ -31,7 +31,7 @@ sys.path.insert(0, str(HERE / "vs_trl"))
 import same_work  # noqa: E402
 
 from steptune import __version__  # noqa: E402
-from steptune.adapters.embedded.session import QUIET_THREADS  # noqa: E402
+from steptune.adapters.embedded.idle import ASLEEP  # noqa: E402
 from steptune.core.job import JobSpec  # noqa: E402
 from steptune.engine.events import Recorder  # noqa: E402
 from steptune.engine.knobs import EngineKnobs  # noqa: E402
@@ -200,12 +200,14 @@ def main() -> int:
     """Measure, print, save."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="two turns of one batch, nothing written")
-    parser.add_argument("--spinning", action="store_true", help="idle threads spin, as torch leaves them")
+    parser.add_argument(
+        "--asleep", action="store_true", help="idle threads sleep; else they spin, as torch leaves them"
+    )
     options = parser.parse_args()
     is_quick = options.quick
-    waiting: dict[str, str] = {} if options.spinning else QUIET_THREADS
-    if any(os.environ.get(name) != waiting.get(name) for name in QUIET_THREADS):  # torch is loaded: start again
-        kept = {name: value for name, value in os.environ.items() if name not in QUIET_THREADS}
+    waiting: dict[str, str] = ASLEEP if options.asleep else {}
+    if any(os.environ.get(name) != waiting.get(name) for name in ASLEEP):  # torch is loaded: start again
+        kept = {name: value for name, value in os.environ.items() if name not in ASLEEP}
         os.execve(sys.executable, [sys.executable, *sys.argv], {**kept, **waiting})
     load, start_s = os.getloadavg()[0], time.monotonic()
     models: dict[str, object] = {}
@@ -218,13 +220,13 @@ def main() -> int:
         "date": time.strftime("%Y-%m-%d"),
         "machine": {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count(), "load": load},
         "versions": {"steptune": __version__, "python": platform.python_version(), "torch": torch.__version__},
-        "idle_threads": "spin" if options.spinning else "sleep",
+        "idle_threads": "sleep" if options.asleep else "spin",
         "took_s": round(time.monotonic() - start_s),
         "models": models,
     }
     print(json.dumps(result, indent=2))
     if not is_quick:
-        name = "replicas_spinning.json" if options.spinning else "replicas.json"
+        name = "replicas_asleep.json" if options.asleep else "replicas.json"
         replace(HERE / "results" / name, json.dumps(result, indent=2) + "\n")
     return 0
 

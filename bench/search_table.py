@@ -33,7 +33,7 @@ from table_runs import (  # noqa: E402
     measure,
     open_baseline,
     time_baseline,
-    with_quiet_threads,
+    with_short_spins,
 )
 
 from steptune.adapters.embedded.framework import EmbeddedFramework  # noqa: E402
@@ -232,7 +232,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="two configurations of one regime, nothing written")
     parser.add_argument("--out", type=Path, default=OUT, help="where the table is kept")
     given = parser.parse_args()
-    with_quiet_threads()
+    with_short_spins()
     deadline_s = time.monotonic() + 60 * given.minutes
     is_kept = not given.quick or given.out != OUT
     table = read(given.out, is_quick=given.quick) if is_kept else Table(date="", machine="", regimes={})

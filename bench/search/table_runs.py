@@ -2,7 +2,7 @@
 
 A synchronous run of one rank is a loop in one process anyway; a hundred of them one after the other in the same process
 share its import of torch, which takes longer than five steps. The surprise: idle OpenMP threads must sleep as they do
-in a run of its own, and that is read once, when torch loads: `with_quiet_threads` starts the script again.
+in a run of its own, and that is read once, when torch loads: `with_short_spins` starts the script again.
 """
 
 import os
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, final
 from search_measured import Again, Regime, Row
 
 from steptune.adapters.embedded.framework import EmbeddedFramework
-from steptune.adapters.embedded.session import QUIET_THREADS
+from steptune.adapters.embedded.idle import ASLEEP, SHORT_SPIN
 from steptune.core.framework import LaunchSpec
 from steptune.core.knob import KnobValue, Settings
 from steptune.core.profile import SampledLengths
@@ -35,10 +35,11 @@ AGAIN_PLAN, AGAIN_ROUNDS = BlockPlan(max_pairs=5, kept_steps=2 * NUM_LENGTH_STEP
 """Five blocks of six: 30 steps of each."""
 
 
-def with_quiet_threads() -> None:
-    """Start this script again in an environment whose idle OpenMP threads sleep, unless it has one."""
-    if any(os.environ.get(name) != value for name, value in QUIET_THREADS.items()):
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **QUIET_THREADS})
+def with_short_spins() -> None:
+    """Start this script again in an environment whose idle OpenMP threads spin shortly, unless it has one."""
+    kept = {name: value for name, value in os.environ.items() if name not in ASLEEP}
+    if {**kept, **SHORT_SPIN} != dict(os.environ):
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**kept, **SHORT_SPIN})
 
 
 @final

@@ -34,14 +34,22 @@ from steptune.store.lock import machine_lock  # noqa: E402
 BLOCK_STEPS = 3
 """Steps per block; the first is dropped."""
 
-ENVIRONMENT = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "TOKENIZERS_PARALLELISM": "false"}
-"""Waiting threads sleep, so that a paused arm costs the running one nothing. It makes two threads slower on both sides,
-and one thread hardly: `idle_threads.py` has the same arms with threads that spin."""
+ENVIRONMENT = {"TOKENIZERS_PARALLELISM": "false"}
+"""Idle threads wait as torch leaves them, whatever this process was told of them: a paused arm costs nothing, since
+they stop spinning by themselves. `idle_threads.py` has the same arms with threads that sleep, which are slower."""
+
+WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+"""Variables that say how idle threads wait."""
 
 TARGETS = {
     "dense": {"ours over TRL tuned": 1.5, "ours overlapped over TRL tuned": 2.2},
     "smollm2": {"ours over TRL tuned": 1.3},
 }
+
+
+def as_torch_waits(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment that leaves to torch how idle threads wait."""
+    return {name: value for name, value in environment.items() if name not in WAITING}
 
 
 class Process:
@@ -52,7 +60,11 @@ class Process:
         self.blocks: list[list[float]] = []
         command = [sys.executable, "-W", "ignore", str(HERE / "child.py"), shape, arm.model_dump_json()]
         self.child = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment}
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**as_torch_waits(os.environ), **environment},
         )
         self._answer("ready")
 

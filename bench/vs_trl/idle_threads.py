@@ -30,8 +30,8 @@ from steptune.store.lock import machine_lock  # noqa: E402
 RESULTS = HERE.parent / "results"
 NUM_ROUNDS = 6
 
-SLEEP_ONLY = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
-SPIN = {name: value for name, value in ENVIRONMENT.items() if name not in SLEEP_ONLY}
+ASLEEP = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
+HABITS = {"sleep": ENVIRONMENT | ASLEEP, "spin": ENVIRONMENT}
 
 ARMS = {"TRL tuned": "trl", "ours": "ours", "ours overlapped": "ours"}
 
@@ -50,11 +50,9 @@ def chosen_arms() -> list[Arm]:
 
 def measured(num_rounds: int) -> dict[str, dict[str, list[list[float]]]]:
     """Return seconds per kept step by threads' habit, arm and block."""
-    for name in SLEEP_ONLY:
-        os.environ.pop(name, None)
     with ExitStack() as stack:
         processes: list[tuple[str, Process]] = []
-        for habit, environment in (("sleep", ENVIRONMENT), ("spin", SPIN)):
+        for habit, environment in HABITS.items():
             for arm in chosen_arms():
                 process = Process("dense", arm, environment)
                 stack.callback(process.close)

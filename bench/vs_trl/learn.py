@@ -20,7 +20,6 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "src")]
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # before torch is loaded
 
 import torch  # noqa: E402
 from same_work import problems  # noqa: E402

@@ -15,6 +15,7 @@ from steptune import __version__
 from steptune.adapters.embedded.baselines import best_practice_levers, default_levers, expert_levers
 from steptune.adapters.embedded.conflicts import conflicts
 from steptune.adapters.embedded.helper import Helper
+from steptune.adapters.embedded.idle import is_crowded
 from steptune.adapters.embedded.knobs import knob_specs
 from steptune.adapters.embedded.orphans import run_mark, stop_marked
 from steptune.adapters.embedded.render import render_job
@@ -144,7 +145,8 @@ class EmbeddedFramework:
         start_s = START_TIMEOUT_S + (0.0 if knobs.rollout_engine == "embedded" else VLLM_START_TIMEOUT_S)
         start_s += COMPILE_TIMEOUT_S if knobs.compile else 0.0
         stall_s = stall_s_of(parameters(shape_of_model(job.model)).total)
-        return EngineSession(run.model_dump_json(), out_dir, self._environment(out_dir), start_s, stall_s, self.module)
+        environment = self._environment(out_dir, is_crowded=is_crowded(knobs, os.cpu_count() or 1))
+        return EngineSession(run.model_dump_json(), out_dir, environment, start_s, stall_s, self.module)
 
     def replay_updates(self, job: JobSpec, parity: Sequence[ParityInput], out_dir: Path) -> list[ParityOutput]:
         """Replay recorded batches through every input's trainer, all in float32."""
@@ -249,8 +251,8 @@ class EmbeddedFramework:
             self._helper.close()
         self._helper = None
 
-    def _environment(self, folder: Path) -> dict[str, str]:
-        return session_environment(os.environ, run_mark(folder), self.cache_dir)
+    def _environment(self, folder: Path, *, is_crowded: bool = False) -> dict[str, str]:
+        return session_environment(os.environ, run_mark(folder), self.cache_dir, is_crowded=is_crowded)
 
     def _offline(self, order: OfflineOrder, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any, final
 
 from steptune.adapters.embedded.hang import where_it_hangs
+from steptune.adapters.embedded.idle import waiting
 from steptune.core.errors import TrialError
 from steptune.core.profile import SampledLengths
 from steptune.core.trial import EvalResult, Observation
@@ -44,9 +45,6 @@ RUN_MARK = "STEPTUNE_RUN_MARK"
 
 COMPILED = "compiled"
 """Folder of the cache for what `compile` makes."""
-
-QUIET_THREADS = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
-"""Idle OpenMP threads must sleep, not spin: two runs take turns on the same cores."""
 
 
 @final
@@ -168,9 +166,14 @@ def stall_s_of(num_parameters: float) -> float:
     return MIN_STALL_S * max(1.0, num_parameters / SMALL_PARAMETERS)
 
 
-def session_environment(base: Mapping[str, str], mark: str, cache_dir: Path) -> dict[str, str]:
-    """Return the environment of an engine process; what it compiles is kept in ``cache_dir``, unless its owner says."""
-    return {CACHE_VARIABLE: str(cache_dir / COMPILED), **base, **QUIET_THREADS, RUN_MARK: mark}
+def session_environment(
+    base: Mapping[str, str], mark: str, cache_dir: Path, *, is_crowded: bool = False
+) -> dict[str, str]:
+    """Return the environment of an engine process, ``base`` and what it leaves open.
+
+    What is compiled is kept in ``cache_dir``, and idle threads wait as `idle` says.
+    """
+    return {CACHE_VARIABLE: str(cache_dir / COMPILED), **base, **waiting(base, is_crowded=is_crowded), RUN_MARK: mark}
 
 
 def _close_quietly(pipe: IO[str]) -> None:
