@@ -256,6 +256,17 @@ def bookkeeping(step_s: float) -> dict[str, object]:
     }
 
 
+def times(slow_s: Sequence[float], fast_s: Sequence[float]) -> dict[str, float]:
+    """Return how many times as fast, with its interval."""
+    found = ratio_interval(slow_s, fast_s)
+    return {
+        "value": round(found.value, 3),
+        "low": round(found.low, 3),
+        "high": round(found.high, 3),
+        "n": found.n,
+    }
+
+
 def main() -> int:
     """Measure, print and save; exit 1 if no arm that was steady meets the target."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -272,13 +283,7 @@ def main() -> int:
         blocks = measure(rounds, kept)
         means = {name: [seconds(block) for block in found] for name, found in blocks.items()}
         books = bookkeeping(fmean(means["sync"]))
-    ratios = {}
-    for name in list(ARMS)[1:]:
-        interval = ratio_interval(means["sync"], means[name])
-        value, low, high = (round(x, 3) for x in (interval.value, interval.low, interval.high))
-        ratios[f"{name} over sync"] = {"value": value, "low": low, "high": high, "n": interval.n}
-    most = ratio_interval(means["sync"], [one_s / 2 for one_s in means[ONE_THREAD]])
-    ceiling = {"value": round(most.value, 3), "low": round(most.low, 3), "high": round(most.high, 3), "n": most.n}
+    ratios = {f"{name} over sync": times(means["sync"], means[name]) for name in list(ARMS)[1:]}
     steady = {name: steadiness(found) for name, found in blocks.items() if found[0][0].queue is not None}
     best = max(
         r["value"]
@@ -297,7 +302,7 @@ def main() -> int:
             for name in ARMS
         },
         "ratios": ratios,
-        "most_that_overlap_can_reach": ceiling,
+        "most_that_overlap_can_reach": times(means["sync"], [one_s / 2 for one_s in means[ONE_THREAD]]),
         "steady": steady,
         "bookkeeping": books,
         "target": TARGET,
