@@ -45,6 +45,11 @@ def test_rule_5_parity_settles_none_and_the_others_owe_a_reward_test() -> None:
     assert REWARD not in OWED_AT_TRIAL[Effect.STALENESS]
 
 
+def test_every_change_must_show_that_answers_kept_their_length() -> None:
+    assert all("length" in OWED_AT_DECISION[effect] for effect in OWED_AT_DECISION)
+    assert not any("length" in owed for owed in OWED_AT_TRIAL.values()), "timed arms are forced to one length"
+
+
 def test_verdicts_are_sorted_into_failed_absent_and_undecided() -> None:
     given = verdicts(["a", "b", "c"], b=Judgement.FAIL, c=Judgement.INCONCLUSIVE)
     assert failures(given) == ("b failed: b says FAIL",)

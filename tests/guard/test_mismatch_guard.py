@@ -172,3 +172,19 @@ def test_a_pass_always_has_its_median_within_the_limit(k3s: list[float]) -> None
     verdict = judged(steps_with_k3(k3s))
     assert verdict.measured is not None
     assert verdict.judgement is Judgement.FAIL or verdict.measured.value <= LIMIT
+
+
+@pytest.mark.parametrize(("k3", "passes"), [(2.9e-4, True), (3.1e-4, False)])
+def test_a_change_labelled_none_stays_within_three_times_the_repeats_range(k3: float, passes: bool) -> None:
+    baseline = steps_with_k3([5e-5, 7e-5, 1e-4, 6e-5])
+    assert judged(steps_with_k3([k3] * 8), baseline).judgement is Judgement.PASS, "far below the owner's limit"
+    verdict = check_mismatch(steps_with_k3([k3] * 8), baseline, max_mismatch_k3=LIMIT, is_same_maths=True)
+    assert (verdict.judgement is Judgement.PASS) == passes
+    assert ("labelled none, but not the same mathematics" in verdict.because) == (not passes)
+
+
+def test_rounding_far_below_the_limit_is_the_same_mathematics_however_small_the_repeats_is() -> None:
+    tiny = steps_with_k3([1e-13] * 8)
+    assert check_mismatch(steps_with_k3([9e-6] * 8), tiny, max_mismatch_k3=LIMIT, is_same_maths=True).judgement is (
+        Judgement.PASS
+    )

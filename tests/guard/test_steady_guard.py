@@ -80,6 +80,17 @@ def test_every_launch_of_a_trial_begins_with_an_empty_queue_and_is_judged_by_its
     assert judged([*queued(LEVEL[:3]), *queued(LEVEL[:3])]).judgement is Judgement.INCONCLUSIVE
 
 
+def test_the_short_launches_of_a_confirmation_are_judged_together() -> None:
+    rising, level, falling = [2, 2, 3, 3, 4, 5], [3, 2, 3, 2, 2, 3], [5, 4, 3, 3, 2, 2]
+    assert "queue has a trend" in judged(queued(rising)).because, "by itself, six steps can look like a trend"
+    assert judged([*queued(level), *queued(rising), *queued(falling)]).judgement is Judgement.PASS
+    assert judged([*queued([2] * 6), *queued([2] * 6), *queued([3] * 6)]).judgement is Judgement.PASS
+    assert "queue has a trend" in judged([step for _ in range(3) for step in queued(rising)]).because
+    assert "queue has a trend" in judged([step for _ in range(3) for step in queued(falling)]).because
+    # 1 group more in the second half of every launch, 12 used between the halves' middles: 8.3 %
+    assert "differ by +8.3%" in judged([step for _ in range(3) for step in queued([3, 2, 3, 4, 3, 4])]).because
+
+
 def test_an_arm_that_compiled_in_its_counted_steps_is_no_number() -> None:
     before = [observed(num_compiled=0)] * 4
     assert judged(before).judgement is Judgement.PASS

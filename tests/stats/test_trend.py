@@ -5,7 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steptune.stats.trend import MAX_POINTS, mann_kendall_p_rising, rises, theil_sen_slope, thinned, trend
+from steptune.stats.trend import (
+    MAX_POINTS,
+    chance_of_rise,
+    mann_kendall_p_rising,
+    rises,
+    theil_sen_slope,
+    thinned,
+    trend,
+)
 
 
 def test_the_slope_of_a_line_is_found_through_one_wild_step() -> None:
@@ -22,6 +30,14 @@ def test_slope_and_p_value_equal_the_reference() -> None:
     assert found.slope == pytest.approx(1.0)
     assert found.p_rising == pytest.approx(0.0301, abs=1e-4)
     assert found.n == 6
+
+
+def test_runs_that_rise_together_are_surer_than_each_alone_and_a_fall_takes_it_back() -> None:
+    up, down = [1.0, 2.0, 3.0, 4.0], [4.0, 3.0, 2.0, 1.0]
+    # z = 1.698 each; of three together 1.698 x sqrt(3) = 2.94: p = 0.0016
+    assert chance_of_rise([up]) == pytest.approx(mann_kendall_p_rising(up))
+    assert chance_of_rise([up, up, up]) == pytest.approx(0.0016, abs=1e-4)
+    assert chance_of_rise([up, down]) > 0.5
 
 
 def test_four_rising_points_are_just_significant() -> None:

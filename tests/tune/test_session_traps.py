@@ -17,9 +17,11 @@ from steptune.testing.fake_space import (
     HUNGRY,
     LAZY_ANSWERS,
     LEAKY_DTYPE,
+    LOST_TENSOR,
     PACKING,
     PLACEBO,
     POISONED,
+    SHORT_ANSWERS,
     SILENT,
     UNSEEN_WEIGHTS,
     FakeKnob,
@@ -92,6 +94,29 @@ def test_a_changed_gradient_is_found_by_parity_and_does_not_take_honest_knobs_wi
     failed = [e for e in ran.trials if any(v.judgement is Judgement.FAIL for v in e.verdicts)]
     assert all("update_parity failed" in reason for event in failed for reason in event.reasons)
     assert len(ran.trials) <= 4  # three moves accused together, then halved
+
+
+@pytest.mark.parametrize(
+    ("trap", "guard"), [(SHORT_ANSWERS, "length"), (LOST_TENSOR, "weights_arrived")], ids=lambda each: str(each)[:20]
+)
+def test_a_fault_that_no_trial_can_show_is_caught_by_the_confirmation(
+    trap: FakeKnob, guard: str, tmp_path: Path
+) -> None:
+    ran = tuned(tmp_path, trap)
+    assert ran.trials[-1].outcome is Outcome.ADOPT
+    assert ran.decision.outcome is Outcome.REJECT
+    assert ran.decision.settings[trap.name] == next(iter(trap.factors))
+    assert any(reason.startswith(f"{guard} failed") for reason in ran.decision.reasons)
+
+
+def test_answers_of_natural_length_that_were_not_measured_leave_a_none_change_provisional(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("steptune.tune.confirm._natural_blocks", lambda *_: [])
+    ran = tuned(tmp_path, PLACEBO)
+    assert ran.decision.outcome is Outcome.PROVISIONAL
+    assert ran.decision.tripwires
+    assert any("length is inconclusive" in reason for reason in ran.decision.reasons)
 
 
 @pytest.mark.parametrize("seed", range(1, 6))
@@ -171,7 +196,7 @@ def test_a_reward_test_that_the_budget_cannot_pay_is_owed_and_never_a_pass(
     ran = run_session(tmp_path, (honest,), job=job_of(budget=budget, guard=GuardSpec(reward_steps=5000)))
     (tested,) = ran.state.reward_tests
     judged = {verdict.guard: verdict.judgement for verdict in tested.verdicts}
-    assert judged == {"truncation": Judgement.INCONCLUSIVE, "reward": Judgement.INCONCLUSIVE}
+    assert judged == dict.fromkeys(("truncation", "length", "mismatch_growth", "reward"), Judgement.INCONCLUSIVE)
     assert "the budget has" in tested.verdicts[0].because
     assert ran.decision.outcome is Outcome.REJECT
     assert ran.decision.settings == {"rollout_dtype": "fp32"}

@@ -7,11 +7,12 @@ import pytest
 from fake_sessions import Ran, SteppingClock, run_session
 
 from steptune.core.decision import Outcome
-from steptune.core.event import Confirmed, Decided, Event, Forecasted, Profiled, TrialEnded
+from steptune.core.event import Confirmed, Decided, Event, Forecasted, Profiled, RewardTested, TrialEnded
+from steptune.core.verdict import Judgement, Verdict
 from steptune.store.journal import Journal, create_journal
 from steptune.store.journal_lines import Entry
 from steptune.store.run_folder import RunFolder
-from steptune.testing.fake_space import COMPACTION, LAZY_ANSWERS, LEAKY_DTYPE, PACKING, PLACEBO
+from steptune.testing.fake_space import COMPACTION, LAZY_ANSWERS, LEAKY_DTYPE, PACKING, PLACEBO, SHORT_ANSWERS
 from steptune.tune.verify import verify
 
 KNOBS = (PACKING, COMPACTION, PLACEBO)
@@ -65,7 +66,53 @@ def test_a_confirmation_made_faster_is_found_by_the_decision(ran: Ran) -> None:
         faster = event.speedup.model_copy(update={"value": 9.0, "low": 8.0, "high": 10.0})
         return event.model_copy(update={"speedup": faster})
 
-    assert any("the decision does not follow" in problem for problem in forged(ran, change_first(Confirmed, brag)))
+    problems = forged(ran, change_first(Confirmed, brag))
+    assert any("the decision does not follow" in problem for problem in problems)
+    assert any("the confirmed gain does not follow from its launches" in problem for problem in problems)
+
+
+def passed(verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
+    return tuple(verdict.model_copy(update={"judgement": Judgement.PASS}) for verdict in verdicts)
+
+
+def test_guards_that_a_forger_lets_pass_are_asked_again_over_the_steps(tmp_path: Path) -> None:
+    ran = run_session(tmp_path, (PACKING, SHORT_ANSWERS, LEAKY_DTYPE))
+    assert ran.problems() == []
+
+    def kind(event: Event) -> Event:
+        assert isinstance(event, TrialEnded | Confirmed)
+        return event.model_copy(update={"verdicts": passed(event.verdicts)})
+
+    assert any("verdicts on trial 1 do not follow" in each for each in forged(ran, change_first(TrialEnded, kind)))
+    assert any("on the confirmation do not follow" in each for each in forged(ran, change_first(Confirmed, kind)))
+
+
+def test_a_confirmation_whose_slow_steps_are_gone_is_found(ran: Ran) -> None:
+    def faster(event: Event) -> Event:
+        assert isinstance(event, Confirmed)
+        steps = tuple(
+            step.model_copy(update={"step_time_s": 0.5 * step.step_time_s}) for step in event.arms[-1].observations
+        )
+        arms = (*event.arms[:-1], event.arms[-1].model_copy(update={"observations": steps}))
+        return event.model_copy(update={"arms": arms})
+
+    assert any("does not follow from its launches" in each for each in forged(ran, change_first(Confirmed, faster)))
+
+
+def test_a_reward_test_that_a_forger_lets_pass_is_judged_again(tmp_path: Path) -> None:
+    ran = run_session(tmp_path, (PACKING, LAZY_ANSWERS))
+
+    def kind(event: Event) -> Event:
+        assert isinstance(event, RewardTested)
+        return event.model_copy(update={"verdicts": passed(event.verdicts)})
+
+    def skipped(event: Event) -> Event:
+        assert isinstance(event, RewardTested)
+        return event.model_copy(update={"start_S": ()})
+
+    said = "the verdicts on the training runs do not follow from them"
+    assert any(said in each for each in forged(ran, change_first(RewardTested, kind)))
+    assert any(said in each for each in forged(ran, change_first(RewardTested, skipped)))
 
 
 def test_a_forecast_written_after_the_fact_is_found(ran: Ran) -> None:

@@ -15,7 +15,7 @@ class Outcome(StrEnum):
     ADOPT = "ADOPT"
     """Faster beyond the noise, every guard its effect class owes passed."""
     PROVISIONAL = "PROVISIONAL"
-    """As ADOPT, but the reward test was under-powered: use it with its trip-wires."""
+    """As ADOPT, but a test (reward, length, growth of the gap) was under-powered: use its trip-wires."""
     REJECT = "REJECT"
     """Slower, no gain, or a guard failed."""
     EXTEND = "EXTEND"

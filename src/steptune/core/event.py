@@ -213,6 +213,12 @@ class RewardTested(Record):
     """The baseline's reward there."""
     baseline_truncated_S: tuple[float, ...]
     candidate_truncated_S: tuple[float, ...]
+    baseline_len_S: tuple[float, ...] = ()
+    """Mean completion length on the held-out problems at the end, tokens."""
+    candidate_len_S: tuple[float, ...] = ()
+    baseline_k3_SK: tuple[tuple[float, ...], ...] = ()
+    """Same-weights gap of every training step that has one, nats; K = step."""
+    candidate_k3_SK: tuple[tuple[float, ...], ...] = ()
     verdicts: tuple[Verdict, ...]
     cost_wall_s: float
     cost_device_s: float
@@ -250,7 +256,11 @@ class Confirmed(Record):
     """Baseline / winner."""
     speedup_over_best_practice: Estimate | None
     raw_speedup: Estimate | None
-    """The same with natural lengths, from the reward runs; None where there were none."""
+    """The same with natural lengths; None where there was no time left for them."""
+    natural: tuple[Arm, ...] = ()
+    """``baseline`` and ``candidate`` of that: the same problems and dice, lengths as they come."""
+    verdicts: tuple[Verdict, ...] = ()
+    """Guards over the steps of these arms."""
     holds_for: Range | None = None
     """Lengths it was confirmed at and the forecast beyond them."""
     objectives: tuple[ObjectiveGain, ...] = ()

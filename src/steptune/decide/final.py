@@ -4,7 +4,7 @@
 
     no moves, or no confirmed gain, or a gain inside the noise ---> NO_CHANGE    baseline handed back
     a guard FAILs, or an owed one is absent or INCONCLUSIVE, or slower -> REJECT baseline handed back
-    only `reward` or `reward_rate` INCONCLUSIVE ------------------> PROVISIONAL  tuned settings, trip-wires
+    only guards of `MAKES_PROVISIONAL` INCONCLUSIVE ---------------> PROVISIONAL  tuned settings, trip-wires
     every owed guard PASSes --------------------------------------> ADOPT        tuned settings, trip-wires
 
 A failed guard is reported as such even where the gain would not have counted either.
@@ -181,5 +181,5 @@ def _judge_proof(effect: Effect, verdicts: Sequence[Verdict]) -> Judged:
     reasons = tuple(f"{verdict.guard} is inconclusive: {verdict.because}" for verdict in open_verdicts)
     if not open_verdicts:
         return Outcome.ADOPT, (f"every guard owed by effect `{effect}` passes: {', '.join(owed)}",)
-    only_reward = all(verdict.guard in MAKES_PROVISIONAL for verdict in open_verdicts)
-    return Outcome.PROVISIONAL if only_reward else Outcome.REJECT, reasons
+    only_power = all(verdict.guard in MAKES_PROVISIONAL for verdict in open_verdicts)
+    return Outcome.PROVISIONAL if only_power else Outcome.REJECT, reasons

@@ -13,10 +13,10 @@ from steptune.core.knob import Effect
 from steptune.core.verdict import Judgement, Verdict
 
 REWARD, REWARD_RATE, TRUNCATION = "reward", "reward_rate", "truncation"
-"""Guards that paired training runs answer. INCONCLUSIVE of the first two makes a decision provisional instead of
-refusing it."""
+LENGTH, GAP_GROWTH = "length", "mismatch_growth"
+"""Guards that paired training runs answer; length without them by runs at natural lengths."""
 
-MAKES_PROVISIONAL = (REWARD, REWARD_RATE)
+MAKES_PROVISIONAL = (REWARD, REWARD_RATE, LENGTH, GAP_GROWTH)
 """Guards whose INCONCLUSIVE is a lack of power, which trip-wires watch after the change has left the tool."""
 
 _SHOWN_BY_STEPS = ("same_work", "memory", "mismatch", "entropy", "weights_arrived")
@@ -30,13 +30,17 @@ OWED_AT_TRIAL: dict[Effect, tuple[str, ...]] = {
 
 OWED_OF_TRAINING: dict[Effect, tuple[str, ...]] = {
     Effect.NONE: (),
-    Effect.PRECISION: (TRUNCATION, REWARD),
-    Effect.STALENESS: (TRUNCATION, REWARD, REWARD_RATE),
+    Effect.PRECISION: (TRUNCATION, LENGTH, GAP_GROWTH, REWARD),
+    Effect.STALENESS: (TRUNCATION, LENGTH, GAP_GROWTH, REWARD, REWARD_RATE),
 }
 """What only paired training runs can show. Staleness slows learning: it owes the reward of equal device time too."""
 
+OWED_OF_ANSWERS: dict[Effect, tuple[str, ...]] = {Effect.NONE: (LENGTH,), Effect.PRECISION: (), Effect.STALENESS: ()}
+"""What only answers of natural length can show where no training runs are owed: timed arms are forced to one length."""
+
 OWED_AT_DECISION: dict[Effect, tuple[str, ...]] = {
-    effect: (*OWED_AT_TRIAL[effect], "update_parity", *OWED_OF_TRAINING[effect]) for effect in OWED_AT_TRIAL
+    effect: (*OWED_AT_TRIAL[effect], "update_parity", *OWED_OF_TRAINING[effect], *OWED_OF_ANSWERS[effect])
+    for effect in OWED_AT_TRIAL
 }
 """What must be settled before a configuration leaves the tool."""
 

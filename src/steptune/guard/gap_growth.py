@@ -16,13 +16,10 @@ from steptune.guard.judge import combined, held, unknown
 from steptune.guard.mismatch import GROWTH_STEPS, MAX_CHANCE, MAX_GROWTH_FRAC, MIN_GROWTH_LEVEL_FRAC, log_growth
 from steptune.stats.finite import finite_or_none
 from steptune.stats.intervals import mean_interval
-from steptune.stats.trend import thinned, trend
+from steptune.stats.trend import chance_of_rise, thinned
 
 NAME = "mismatch_growth"
 """Name in verdicts."""
-
-TINY = 1e-12
-"""Keeps a p value of 0 or 1 from becoming an infinite z."""
 
 MIN_RUNS = 3
 """Fewest runs, as for the reward they come with."""
@@ -60,13 +57,3 @@ def check_gap_growth(
     because += f"the baseline's {math.expm1(own):+.0%}"
     measured = Estimate(value=value, low=low, high=high, unit="fraction", source=Source.DERIVED, n=grown.n)
     return combined(NAME, [held(not grows, because)], limit=limit, measured=measured)
-
-
-def chance_of_rise(runs: Sequence[Sequence[float]]) -> float:
-    """Return the one-sided p value that the runs rise together: Mann-Kendall run by run, z values added (Stouffer).
-
-    A t test of the runs' slopes would know five values only, and miss one growth of 45 % in ten at 25 steps a run.
-    """
-    normal = statistics.NormalDist()
-    zs = [normal.inv_cdf(min(max(1.0 - trend(run).p_rising, TINY), 1.0 - TINY)) for run in runs]
-    return 1.0 - normal.cdf(sum(zs) / math.sqrt(len(zs)))

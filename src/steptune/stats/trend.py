@@ -24,6 +24,9 @@ SHORT_P, LONG_P = 0.05, 0.01
 LONG_POINTS = 7
 """Values from which `LONG_P` can be reached with one pair out of order."""
 
+TINY_P = 1e-12
+"""Keeps a p value of 0 or 1 from becoming an infinite z."""
+
 MAX_POINTS = 200
 """Points of a test that looks at all pairs: more would not change its verdict."""
 
@@ -80,6 +83,17 @@ def rises(values: Sequence[float]) -> bool:
     if len(values) < MIN_POINTS:
         return False
     return trend(thinned(values)).p_rising < (SHORT_P if len(values) < LONG_POINTS else LONG_P)
+
+
+def chance_of_rise(runs: Sequence[Sequence[float]]) -> float:
+    """Return the one-sided p value that runs rise together: Mann-Kendall run by run, z values added (Stouffer).
+
+    A t test of the runs' slopes would know as many values as there are runs, and miss one growth of 45 % in ten at five
+    runs of 25 steps. Raises as `mann_kendall_p_rising`.
+    """
+    normal = statistics.NormalDist()
+    zs = [normal.inv_cdf(min(max(1.0 - mann_kendall_p_rising(run), TINY_P), 1.0 - TINY_P)) for run in runs]
+    return 1.0 - normal.cdf(sum(zs) / math.sqrt(len(zs)))
 
 
 def thinned(values: Sequence[float], at_most: int = MAX_POINTS) -> list[float]:

@@ -51,6 +51,9 @@ HALF_LIFE_STEPS = 15
 REWARD_SD = 0.004
 """Seed-to-seed noise of the fake's final accuracy."""
 
+LATE_SEEDS = 900
+"""Seeds beyond the job's that no trial uses: a fault that waits for them meets the confirmation alone."""
+
 SIDE_WARM_UPS = 2
 """Replayed steps of each arm of a one-sided replay that do not count."""
 
@@ -299,6 +302,10 @@ class FakeSession:
         hidden = any(settings[k.name] in k.hides_metrics for k in knobs)
         unseen = any(settings[k.name] in k.hides_arrivals for k in knobs)
         broken = any(k.fails_with.get(settings[k.name]) == "nan" for k in knobs)
+        is_natural = self.spec.forced_lengths is None
+        shorter = math.prod(k.shortens.get(settings[k.name], 1.0) for k in knobs) if is_natural else 1.0
+        is_late = self.spec.seed > self.job.algorithm.seed + LATE_SEEDS
+        is_lost = is_late and any(settings[k.name] in k.unhanded for k in knobs)
         k3 = max([HEALTHY_K3, *(k.mismatch_k3.get(settings[k.name], 0.0) for k in knobs)])
         self.step += 1
         name = _name_of(settings)
@@ -309,7 +316,10 @@ class FakeSession:
         self.framework.spend("steps", plain.step_time_s)
         update: dict[str, object] = {
             "mismatch": None if hidden else _gap(k3),
-            "arrivals": () if unseen else plain.arrivals,
+            "arrivals": ()
+            if unseen
+            else tuple(a.model_copy(update={"num_wrong": int(is_lost)}) for a in plain.arrivals),
+            "completion_tokens": round(plain.completion_tokens * shorter),
             "mixed_groups_frac": 0.6 if self.framework.learns else 0.0,
             **({"grad_norm": math.nan, "loss": math.nan} if broken else {}),
         }

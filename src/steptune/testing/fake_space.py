@@ -38,6 +38,10 @@ class FakeKnob:
     """Values under which the run reports no mismatch."""
     hides_arrivals: frozenset[KnobValue] = frozenset()
     """Values under which the run does not say which weights its rollouts were made with."""
+    shortens: dict[KnobValue, float] = field(default_factory=dict[KnobValue, float])
+    """Value -> factor on the length of answers where nobody forces it."""
+    unhanded: frozenset[KnobValue] = frozenset()
+    """Values under which one tensor is left out of every hand-over from the confirmation's seeds on, not before."""
     cores: dict[KnobValue, float] = field(default_factory=dict[KnobValue, float])
     """Value -> cores that the run holds; empty means `FAKE_CORES`."""
     fails_with: dict[KnobValue, str] = field(default_factory=dict[KnobValue, str])
@@ -127,6 +131,16 @@ HALVED_GRADIENT = FakeKnob(
     parity_distance={8192: 0.5},
 )
 """A 'none' knob that changes the update."""
+
+SHORT_ANSWERS = FakeKnob(
+    name="stop_check", side=Role.ROLLOUT, factors={"every": 1.0, "block": 0.5}, shortens={"block": 0.8}
+)
+"""A 'none' knob that ends answers early. Timed arms are forced to equal lengths and do not show it."""
+
+LOST_TENSOR = FakeKnob(
+    name="bucket", side=Role.ROLLOUT, factors={"one": 1.0, "many": 0.5}, unhanded=frozenset({"many"})
+)
+"""A 'none' knob that leaves a tensor behind, but not on the seeds of a trial."""
 
 HUNGRY = FakeKnob(name="recompute", side=Role.TRAINER, factors={True: 1.0, False: 0.5}, fails_with={False: "oom"})
 """Forecast to help; runs out of memory."""

@@ -13,6 +13,7 @@ from steptune.core.verdict import Verdict
 from steptune.core.work import objective_weight
 from steptune.decide.final import Costs, decide
 from steptune.decide.tripwires import tripwires
+from steptune.guard.judge import WORST_FIRST
 from steptune.store.replay import SessionState
 from steptune.tune.baseline import NOTHING
 from steptune.tune.context import settings_of
@@ -51,7 +52,7 @@ def conclude(state: SessionState, found: SearchState, spent: Spent) -> Decision:
         confirmed_speedup=confirmed.speedup if is_confirmed else None,
         step_speedup=_step_speedup(started.job.objective, confirmed),
         over_best_practice=confirmed.speedup_over_best_practice if is_confirmed else None,
-        verdicts=verdicts_on(winner, tested) if winner else (),
+        verdicts=verdicts_on(winner, tested, confirmed) if winner else (),
         noise=_noise(baseline),
         costs=_costs(state, baseline, confirmed, planned, spent),
         holds_for=confirmed.holds_for if is_confirmed else None,
@@ -70,9 +71,18 @@ def owes_reward(effect: Effect) -> bool:
     return effect in (Effect.PRECISION, Effect.STALENESS)
 
 
-def verdicts_on(winner: TrialEnded, tested: RewardTested | None) -> tuple[Verdict, ...]:
-    """Return every guard's last word on the winner."""
-    return (*winner.verdicts, *(tested.verdicts if tested else ()))
+def verdicts_on(winner: TrialEnded, tested: RewardTested | None, confirmed: Confirmed | None) -> tuple[Verdict, ...]:
+    """Return every guard's last word on the winner: its worst one, of equals the latest."""
+    last: dict[str, Verdict] = {}
+    for verdict in (
+        *winner.verdicts,
+        *(tested.verdicts if tested else ()),
+        *(confirmed.verdicts if confirmed else ()),
+    ):
+        before = last.get(verdict.guard)
+        if before is None or WORST_FIRST.index(verdict.judgement) <= WORST_FIRST.index(before.judgement):
+            last[verdict.guard] = verdict
+    return tuple(last.values())
 
 
 def _of_this(confirmed: Confirmed | None, signature: str) -> Confirmed | None:

@@ -12,6 +12,7 @@ from steptune.core.framework import LaunchSpec, Session
 from steptune.core.knob import Settings
 from steptune.core.profile import SampledLengths
 from steptune.core.trial import Arm, Observation
+from steptune.core.verdict import Judgement
 from steptune.forecast.forecast import forecast_change
 from steptune.profile.aggregate import ProfileInputs, profile_of
 from steptune.propose.make import make_change
@@ -26,7 +27,7 @@ from steptune.tune.launches import Blocks, confirm_launches, launch_ratio, steps
 from steptune.tune.objectives import gains
 from steptune.tune.search import write_forecast
 from steptune.tune.space import Space
-from steptune.tune.try_change import ages_of
+from steptune.tune.step_guards import ages_of, guard_confirmation
 
 WATERFALL_PLAN = BlockPlan(max_pairs=4, kept_steps=2)
 """Rounds over all rows of the waterfall: 8 steps, one turn of the reference lengths that the forecasts average."""
@@ -148,7 +149,7 @@ def confirm(context: Context, space: Space, change: Change) -> None:
         weights,
         context.budget.wall_left_s,
     )
-    raw = _natural_speedup(context, [settings[0], winner], 1 / weights[2])
+    natural = _natural_blocks(context, [settings[0], winner])
     wall_s = time.monotonic() - started_s
     confirmed = Confirmed(
         signature=change.signature,
@@ -164,26 +165,38 @@ def confirm(context: Context, space: Space, change: Change) -> None:
         ),
         speedup=launch_ratio(launches, 0, 2, weights),
         speedup_over_best_practice=launch_ratio(launches, 1, 2, weights),
-        raw_speedup=raw,
+        raw_speedup=_ratio(natural[0], natural[1], 1 / weights[2]) if natural else None,
+        natural=_natural_arms(natural, change),
         holds_for=range_of(context, space, change),
         objectives=gains(context, launches, context.baseline_settings, winner),
         cost_wall_s=wall_s,
         cost_device_s=wall_s * context.job.devices.num_cores,
     )
-    context.record(confirmed)
+    verdicts = guard_confirmation(context.state, change, confirmed)
+    context.record(confirmed.model_copy(update={"verdicts": verdicts}))
+    for verdict in verdicts:
+        if verdict.judgement is not Judgement.PASS:
+            context.progress.say(f"confirm: {verdict.guard} {verdict.judgement}: {verdict.because}")
     context.progress.say(
         f"confirm: {confirmed.speedup} over the baseline, {confirmed.speedup_over_best_practice} over best practice"
     )
 
 
-def _natural_speedup(context: Context, settings: Sequence[Settings], weight: float) -> Estimate | None:
-    """Return baseline / winner at natural lengths; None where the budget ended before it was measured."""
+def _natural_blocks(context: Context, settings: Sequence[Settings]) -> Blocks:
+    """Return blocks of baseline and winner at natural lengths; none where the budget ended before."""
     try:
-        raw = _run_arms(context, settings, "natural", RAW_PLAN, seed_shift=CONFIRM_SEED_SHIFT, forced=None)
+        return _run_arms(context, settings, "natural", RAW_PLAN, seed_shift=CONFIRM_SEED_SHIFT, forced=None)
     except BudgetSpentError as error:
         context.progress.say(f"confirm: natural lengths are not measured: {error}")
-        return None
-    return _ratio(raw[0], raw[1], weight)
+        return []
+
+
+def _natural_arms(blocks: Blocks, change: Change) -> tuple[Arm, ...]:
+    names = (("baseline", NOTHING.signature), ("candidate", change.signature))
+    return tuple(
+        Arm(label=label, signature=signature, observations=tuple(step for block in arm for step in block))
+        for (label, signature), arm in zip(names, blocks, strict=False)
+    )
 
 
 def range_of(context: Context, space: Space, change: Change) -> Range:

@@ -34,7 +34,7 @@ from steptune.tune.context import settings_of
 from steptune.tune.launches import Blocks, confirm_launches, launch_ratio, steps_of
 from steptune.tune.machine import describe_machine
 from steptune.tune.session import check_devices
-from steptune.tune.try_change import ages_of
+from steptune.tune.step_guards import ages_of
 
 
 @final

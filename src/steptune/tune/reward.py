@@ -18,16 +18,13 @@ from steptune.core.change import Change
 from steptune.core.errors import TrialError
 from steptune.core.event import RewardTested
 from steptune.core.framework import LaunchSpec, Session
-from steptune.core.knob import Effect, Settings
+from steptune.core.knob import Settings
 from steptune.core.trial import EvalResult, Observation
 from steptune.core.verdict import Judgement, Verdict
 from steptune.decide.owed import OWED_OF_TRAINING, REWARD_RATE
-from steptune.guard.gap_growth import check_gap_growth
-from steptune.guard.length_shift import check_length
-from steptune.guard.reward import check_reward
-from steptune.guard.reward_rate import check_reward_rate, equal_time_step, unanswered
-from steptune.guard.truncation import check_truncation
+from steptune.guard.reward_rate import equal_time_step
 from steptune.tune.context import Context
+from steptune.tune.reward_guards import guard_training
 
 
 @final
@@ -57,8 +54,9 @@ def run_reward_test(context: Context, change: Change) -> RewardTested:
         runs = list(pool.map(lambda job: _train(context, job[0], arms[job[0]], job[1], middle), jobs))
     by_arm = {label: [run for (name, _), run in zip(jobs, runs, strict=True) if name == label] for label in arms}
     wall_s = time.monotonic() - started_s
-    tested = _tested(context, change, by_arm["baseline"], by_arm["candidate"], wall_s, wall_s * num_cores)
-    tested = _with_rate(tested, change.effect, by_arm["baseline"], middle)
+    tested = _tested(change, by_arm["baseline"], by_arm["candidate"], middle, (wall_s, wall_s * num_cores))
+    verdicts = guard_training(tested, change.effect, context.job.limits)
+    tested = tested.model_copy(update={"verdicts": verdicts})
     context.record(tested)
     for verdict in tested.verdicts:
         context.progress.say(f"reward: {verdict.guard} {verdict.judgement}: {verdict.because}")
@@ -141,61 +139,30 @@ def _start_of(context: Context, session: Session) -> EvalResult:
 
 
 def _tested(
-    context: Context,
     change: Change,
     baseline: Sequence[TrainedRun | TrialError],
     candidate: Sequence[TrainedRun | TrialError],
-    wall_s: float,
-    device_s: float,
+    middle: int | None,
+    costs: tuple[float, float],
 ) -> RewardTested:
-    """A run that died has NaN for its ends, which no guard passes."""
-    start_S, baseline_S = [_start(run) for run in baseline], [_end(run) for run in baseline]
-    candidate_S = [_end(run) for run in candidate]
-    baseline_cut_S, candidate_cut_S = [_truncated(r) for r in baseline], [_truncated(r) for r in candidate]
+    """Return the test without its verdicts. A run that died has NaN for its ends, which no guard passes."""
     return RewardTested(
         signature=change.signature,
-        start_S=tuple(start_S),
-        baseline_S=tuple(baseline_S),
-        candidate_S=tuple(candidate_S),
-        baseline_truncated_S=tuple(baseline_cut_S),
-        candidate_truncated_S=tuple(candidate_cut_S),
-        verdicts=(
-            check_reward(
-                start_S=start_S,
-                baseline_S=baseline_S,
-                candidate_S=candidate_S,
-                margin=context.job.limits.reward_margin,
-            ),
-            check_gap_growth(
-                candidate_k3_SK=[_k3(run) for run in candidate],
-                baseline_k3_SK=[_k3(run) for run in baseline],
-                max_mismatch_k3=context.job.limits.max_mismatch_k3,
-            ),
-            check_truncation(baseline_truncated_S=baseline_cut_S, candidate_truncated_S=candidate_cut_S),
-            check_length(
-                baseline_len_S=[_length(run) for run in baseline], candidate_len_S=[_length(run) for run in candidate]
-            ),
-        ),
-        cost_wall_s=wall_s,
-        cost_device_s=device_s,
+        start_S=tuple(_start(run) for run in baseline),
+        baseline_S=tuple(_end(run) for run in baseline),
+        candidate_S=tuple(_end(run) for run in candidate),
+        equal_time_step=middle,
+        baseline_equal_S=() if middle is None else tuple(_middle(run) for run in baseline),
+        baseline_truncated_S=tuple(_truncated(run) for run in baseline),
+        candidate_truncated_S=tuple(_truncated(run) for run in candidate),
+        baseline_len_S=tuple(_length(run) for run in baseline),
+        candidate_len_S=tuple(_length(run) for run in candidate),
+        baseline_k3_SK=tuple(_k3(run) for run in baseline),
+        candidate_k3_SK=tuple(_k3(run) for run in candidate),
+        verdicts=(),
+        cost_wall_s=costs[0],
+        cost_device_s=costs[1],
     )
-
-
-def _with_rate(
-    tested: RewardTested, effect: Effect, baseline: Sequence[TrainedRun | TrialError], middle: int | None
-) -> RewardTested:
-    """Return the test with its verdict at equal device time, where the change owes one."""
-    if REWARD_RATE not in OWED_OF_TRAINING[effect]:
-        return tested
-    if middle is None:
-        verdict = unanswered("no trial measured it faster by a step of the test, so no equal device time was looked at")
-        return tested.model_copy(update={"verdicts": (*tested.verdicts, verdict)})
-    equal_S = tuple(_middle(run) for run in baseline)
-    verdict = check_reward_rate(
-        baseline_equal_S=equal_S, baseline_end_S=tested.baseline_S, candidate_S=tested.candidate_S
-    )
-    update = {"equal_time_step": middle, "baseline_equal_S": equal_S, "verdicts": (*tested.verdicts, verdict)}
-    return tested.model_copy(update=update)
 
 
 NAN = float("nan")

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 
-from steptune.core.ages import Ages
 from steptune.core.change import Change
 from steptune.core.decision import Outcome
 from steptune.core.errors import BudgetSpentError
@@ -13,28 +12,19 @@ from steptune.core.estimate import Estimate, Source
 from steptune.core.event import Screened, TrialEnded, TrialStarted
 from steptune.core.forecast import Forecast
 from steptune.core.framework import LaunchSpec
-from steptune.core.job import JobSpec, Objective
-from steptune.core.knob import Effect, Settings, num_replicas
+from steptune.core.job import Objective
+from steptune.core.knob import Effect, Settings
 from steptune.core.profile import NoiseFloor
-from steptune.core.trial import Observation, Trial, TrialState
-from steptune.core.verdict import Verdict
+from steptune.core.trial import Trial, TrialState
 from steptune.decide.screen import leads
 from steptune.decide.trial import judge_trial
-from steptune.guard.entropy_guard import check_entropy
 from steptune.guard.gaps import MIN_STEPS
-from steptune.guard.memory import check_memory
-from steptune.guard.mismatch import check_mismatch
-from steptune.guard.off_policy import check_off_policy
-from steptune.guard.same_work import check_same_work
-from steptune.guard.steady import check_steady
-from steptune.guard.weights_arrived import check_weights_arrived
-from steptune.profile.aggregate import work_signature
 from steptune.stats.looks import TRIAL_LOOKS
 from steptune.stats.noise import worth_frac
 from steptune.trial.blocks import WARMUP_STEPS, BlockPlan, Pair, RunsSteps
 from steptune.trial.clear_lead import ClearLead
 from steptune.trial.recorded import Recorded, recorded
-from steptune.trial.run import WATCHED, Evidence, finished_trial, run_trial
+from steptune.trial.run import Evidence, finished_trial, run_trial
 from steptune.tune.baseline import NOTHING
 from steptune.tune.context import Context
 from steptune.tune.gather import Judged, gather, trial_plan
@@ -44,6 +34,7 @@ from steptune.tune.parity import update_parity
 from steptune.tune.screen import Prices, may_be_short, screen
 from steptune.tune.screened import screened_out, with_cost
 from steptune.tune.search_state import SearchState
+from steptune.tune.step_guards import ages_of, guard_trial
 from steptune.tune.stop_rule import StopRule
 
 FEW_STEPS_PLAN = BlockPlan(max_pairs=1, kept_steps=MIN_STEPS, rehearse_s=0.0)
@@ -189,7 +180,7 @@ def judge(context: Context, trial: Trial) -> Judged:
     noise = context.baseline.noise or _no_noise()
     screened = context.state.screening_of(trial.number, trial.change.signature)
     replay = None if screened is None else screened.ratio
-    verdicts = guard_trial(context, trial)
+    verdicts = guard_trial(context.state, trial)
     outcome, reasons = judge_trial(trial, verdicts, noise, replay)
     if outcome is Outcome.ADOPT:
         verdicts = (*verdicts, *update_parity(context, trial.change))
@@ -254,37 +245,6 @@ def clear_lead(context: Context, devices_ratio: float) -> Callable[[Sequence[Pai
     return ClearLead(noise=noise, band_frac=band, devices_ratio=devices_ratio)
 
 
-def guard_trial(context: Context, trial: Trial) -> tuple[Verdict, ...]:
-    """Return every guard's verdict that a trial's own steps can give; none where the candidate never ran."""
-    arms = {arm.label: arm.observations for arm in trial.arms}
-    if not arms:
-        return ()
-    job, compared = context.job, arms["candidate"]
-    candidate = (*compared, *arms.get(WATCHED, ()))
-    baseline = _baseline_steps(context)
-    work = work_signature(job)
-    settings = trial.change.applied_to(context.baseline_settings)
-    return (
-        check_same_work(candidate_work=work, baseline_work=work, candidate=compared, baseline=arms["incumbent"]),
-        check_mismatch(candidate, baseline, max_mismatch_k3=job.limits.max_mismatch_k3),
-        check_off_policy(
-            candidate,
-            max_staleness=job.limits.max_staleness,
-            own_lag=job.algorithm.num_updates - 1,
-            has_correction=settings.get("correction", "none") != "none",
-            allow_corrections=job.limits.allow_corrections or job.algorithm.correction.kind != "none",
-        ),
-        check_steady(candidate, arms["incumbent"], ages=ages_of(job)),
-        check_entropy(candidate, baseline),
-        check_memory(
-            candidate,
-            total_bytes=context.framework.total_memory_bytes(),
-            headroom_frac=job.limits.memory_headroom_frac,
-        ),
-        check_weights_arrived(candidate, num_replicas=num_replicas(settings)),
-    )
-
-
 def scaled(ratio: Estimate | None, found: SearchState) -> Estimate | None:
     """Return candidate / baseline of a ratio to the incumbent: times the incumbent's own."""
     if ratio is None or found.incumbent is None:
@@ -304,15 +264,6 @@ def scaled(ratio: Estimate | None, found: SearchState) -> Estimate | None:
 def trial_spec(context: Context, settings: Settings) -> LaunchSpec:
     """Return how an arm of a trial is launched."""
     return LaunchSpec(settings=dict(settings), seed=context.job.algorithm.seed, forced_lengths=context.forced_lengths)
-
-
-def ages_of(job: JobSpec) -> Ages:
-    """Return the ages that a job's steps may have."""
-    return Ages(max_staleness=job.limits.max_staleness, own_lag=job.algorithm.num_updates - 1)
-
-
-def _baseline_steps(context: Context) -> tuple[Observation, ...]:
-    return tuple(step for arm in context.baseline_arms for step in arm.observations)
 
 
 def _no_noise() -> NoiseFloor:

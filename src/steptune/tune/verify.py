@@ -1,25 +1,44 @@
-"""`report --verify`: reads the journal with its hash chain and computes every forecast and decision again.
+"""`report --verify`: reads the journal with its hash chain and computes every forecast, verdict and decision again.
 
+Guards are asked again over the recorded steps, and a confirmed gain is taken again from its launches. What is believed
+is what was measured: step by step, and the replays of update parity, whose parameters are not in the journal.
 A mismatch of code is reported as such, not as tampering: another version may forecast differently.
 """
 
 from collections.abc import Sequence
 
 from steptune.core.errors import StoreError
-from steptune.core.event import Decided, Event, Forecasted, Screened, SessionResumed, SessionStarted, TrialEnded
+from steptune.core.event import (
+    Confirmed,
+    Decided,
+    Event,
+    Forecasted,
+    RewardTested,
+    Screened,
+    SessionResumed,
+    SessionStarted,
+    TrialEnded,
+)
 from steptune.core.knob import KnobSpec
 from steptune.core.records import canonical_json, content_hash
+from steptune.core.verdict import Judgement, Verdict
+from steptune.core.work import objective_weight
 from steptune.decide.screen import judge_screen
 from steptune.decide.trial import judge_trial
 from steptune.forecast.forecast import forecast_change
+from steptune.guard import update_parity
+from steptune.guard.launches import by_launch
 from steptune.store.codehash import code_hash
 from steptune.store.journal import read_journal
 from steptune.store.replay import fold
 from steptune.store.run_folder import RunFolder
 from steptune.tune.conclude import Spent, conclude
+from steptune.tune.launches import launch_ratio
 from steptune.tune.measured_side import incumbent_of, side_spread
+from steptune.tune.reward_guards import guard_training
 from steptune.tune.screened import screen_cause
 from steptune.tune.search_state import search_state
+from steptune.tune.step_guards import guard_confirmation, guard_trial
 
 
 def verify(folder: RunFolder, specs: Sequence[KnobSpec]) -> list[str]:
@@ -45,6 +64,10 @@ def verify_events(events: Sequence[Event], specs: Sequence[KnobSpec]) -> list[st
                 problems += _check_screening(event, before, index)
             case TrialEnded():
                 problems += _check_trial(event, before, index)
+            case RewardTested():
+                problems += _check_training(event, before, index)
+            case Confirmed():
+                problems += _check_confirmed(event, before, index)
             case Decided():
                 state = fold(before)
                 spent = Spent(wall_s=event.decision.cost_wall_s, device_s=event.decision.cost_device_s)
@@ -108,10 +131,46 @@ def _check_trial(event: TrialEnded, before: Sequence[Event], index: int) -> list
     if screened is not None and not screened.goes_on and event.trial.cause != screen_cause(screened):
         return [f"line {index + 1}: trial {event.trial.number} went on although its replay had ended it"]
     replay = None if screened is None else screened.ratio
+    of_steps = tuple(verdict for verdict in event.verdicts if verdict.guard != update_parity.NAME)
+    if _differ(of_steps, guard_trial(state, event.trial)):
+        return [f"line {index + 1}: the guards' verdicts on trial {event.trial.number} do not follow from its steps"]
     outcome, reasons = judge_trial(event.trial, event.verdicts, baseline.noise, replay)
     if (outcome, reasons) != (event.outcome, event.reasons):
         return [f"line {index + 1}: the outcome of trial {event.trial.number} does not follow from its verdicts"]
     return []
+
+
+def _check_training(event: RewardTested, before: Sequence[Event], index: int) -> list[str]:
+    state = fold(before)
+    ended = next((each for each in state.ended if each.trial.change.signature == event.signature), None)
+    if ended is None or state.started is None:
+        return [f"line {index + 1}: a reward test of a change that was not tried"]
+    is_skipped = not event.start_S and all(v.judgement is Judgement.INCONCLUSIVE for v in event.verdicts)
+    again = guard_training(event, ended.trial.change.effect, state.started.job.limits)
+    if is_skipped or not _differ(event.verdicts, again):
+        return []
+    return [f"line {index + 1}: the verdicts on the training runs do not follow from them"]
+
+
+def _check_confirmed(event: Confirmed, before: Sequence[Event], index: int) -> list[str]:
+    state = fold(before)
+    ended = next((each for each in state.ended if each.trial.change.signature == event.signature), None)
+    if ended is None or state.started is None:
+        return [f"line {index + 1}: a confirmation of a change that was not tried"]
+    problems: list[str] = []
+    if _differ(event.verdicts, guard_confirmation(state, ended.trial.change, event)):
+        problems.append(f"line {index + 1}: the guards' verdicts on the confirmation do not follow from its steps")
+    planned = state.forecasts[ended.trial.number]
+    weight = objective_weight(state.started.job.objective, planned.planned, planned.planned_baseline)
+    arms = {arm.label: by_launch(arm.observations) for arm in event.arms}
+    launches = [[[tuple(a)], [tuple(b)]] for a, b in zip(arms["baseline"], arms["candidate"], strict=True)]
+    if launch_ratio(launches, 0, 1, (1.0, weight)) != event.speedup:
+        problems.append(f"line {index + 1}: the confirmed gain does not follow from its launches")
+    return problems
+
+
+def _differ(recorded: Sequence[Verdict], again: Sequence[Verdict]) -> bool:
+    return [canonical_json(verdict) for verdict in recorded] != [canonical_json(verdict) for verdict in again]
 
 
 def _other_code(events: Sequence[Event]) -> list[str]:
