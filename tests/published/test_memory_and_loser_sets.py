@@ -11,6 +11,7 @@ from steptune.published.memory_cases import (
     known_cases,
     memory_cases,
     source_unit,
+    third_cases,
 )
 from steptune.published.public_run import public_runs
 
@@ -61,9 +62,22 @@ def test_a_case_of_the_second_collection_stands_for_the_one_of_the_same_name() -
 
 
 def test_what_a_default_filled_in_is_a_column_that_is_filled_in() -> None:
-    for case in known_cases():
+    for case in (*known_cases(), *third_cases()):
         for column in (case.defaults or "").split():
             assert column in type(case).model_fields, case.id
+
+
+def test_the_third_collection_shares_no_source_with_the_others() -> None:
+    earlier = {case.source.lower() for case in memory_cases()} | {post.source.lower() for post in excluded_posts()}
+    assert not {case.source.lower() for case in third_cases()} & earlier
+    assert not {case.id for case in third_cases()} & {case.id for case in memory_cases()}
+
+
+def test_the_third_collection_has_twenty_sure_cases_of_each_outcome_from_thirty_posts() -> None:
+    sure = [case for case in third_cases() if case.label is not MemoryLabel.WEAK]
+    assert min(Counter(case.outcome for case in sure).values()) >= 20
+    assert len({case.source for case in sure}) >= 30
+    assert all((case.phase is None) is (case.outcome is MemoryOutcome.FIT) for case in third_cases())
 
 
 def test_one_source_is_drawn_whole() -> None:
@@ -120,6 +134,7 @@ def test_the_sets_are_the_ones_committed_before_any_score() -> None:
 FROZEN = {
     "memory_cases.csv": "6848db25eb49936f5c40160b57ab69f5eeb97beb3a540465cdbab9172064359b",
     "memory_known.csv": "6aff02641f8fd5f7ad143766699d9b1c84659da845c539ea9a9a43f641b12674",
+    "memory_third.csv": "1b2357786b98da8b3e3a3be04a76abbe91330e4c2f1260f46225277f9be16cc3",
     "async_losers.csv": "eec2a072cd007432ac2787be7261e57b2451aba5490a17b5af71b8a864e3a099",
 }
 """A case may be mended, but then in a commit that says so and changes the hash here."""
