@@ -56,15 +56,16 @@ WARM_UP = 1 + MAX_LAG
 
 TARGET = 1.3
 
-ONE_THREAD = "sync, one thread"
-"""Two cores that never wait for each other do in half this arm's step what it does in one: the most that any overlap
-of the same work can reach."""
+ONE_THREAD, AT_ONCE = "sync, one thread", "two of them at once"
+"""Two whole runs of one thread each share nothing and never wait for each other: half their step time is the most that
+any overlap of the same work can reach on these two cores, which also share caches and memory."""
 
 OVERLAP = {"rollout_threads": 1, "train_threads": 1, "correction": "tis"}
 SYNC = {**OUR_CANDIDATES[3].settings, "handover": "alias"}
 ARMS = {
     "sync": SYNC,
     ONE_THREAD: {**SYNC, "rollout_threads": 1, "train_threads": 1},
+    AT_ONCE: {**SYNC, "rollout_threads": 1, "train_threads": 1},
     "one step off": {**SYNC, **OVERLAP, "schedule": "one_step_off", "handover": "copy"},
     "one step off, trainer on two": {
         **SYNC,
@@ -88,7 +89,7 @@ ARMS = {
 
 
 def environment_of(name: str) -> dict[str, str]:
-    """Return the environment of an arm's process: idle threads wait as torch leaves them, asleep if cores are short."""
+    """Return the environment of an arm: idle threads wait as torch leaves them, asleep where cores are short."""
     knobs = EngineKnobs.model_validate(ARMS[name])
     inherited = {key: value for key, value in os.environ.items() if key not in ASLEEP}
     return {**inherited, **(ASLEEP if is_crowded(knobs, os.cpu_count() or 1) else {})}
@@ -130,28 +131,36 @@ class Arm:
 
     def __init__(self, name: str) -> None:
         command = [sys.executable, "-W", "ignore", str(Path(__file__).resolve()), "--arm", name]
-        self.child = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment_of(name)
-        )
+        self.children = [
+            subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment_of(name)
+            )
+            for _ in range(2 if name == AT_ONCE else 1)
+        ]
         self.blocks: list[list[Observation]] = []
 
-    def run(self, num_steps: int) -> list[Observation]:
-        """Run steps and return them."""
-        assert self.child.stdin is not None
-        assert self.child.stdout is not None
-        self.child.stdin.write(f"{num_steps}\n")
-        self.child.stdin.flush()
-        return [Observation.model_validate(o) for o in json.loads(self.child.stdout.readline())]
+    def run(self, num_steps: int, warm_up: int = 0) -> list[Observation]:
+        """Run steps and return them, of every process, but for the first ``warm_up``."""
+        for child in self.children:
+            assert child.stdin is not None
+            child.stdin.write(f"{num_steps}\n")
+            child.stdin.flush()
+        made: list[Observation] = []
+        for child in self.children:
+            assert child.stdout is not None
+            made += [Observation.model_validate(o) for o in json.loads(child.stdout.readline())[warm_up:]]
+        return made
 
     def close(self) -> None:
         """Hang up; a child that does not leave is ended."""
-        assert self.child.stdin is not None
-        self.child.stdin.close()
-        try:
-            self.child.wait(30)
-        except subprocess.TimeoutExpired:
-            self.child.kill()
-            self.child.wait()
+        for child in self.children:
+            assert child.stdin is not None
+            child.stdin.close()
+            try:
+                child.wait(30)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
 
 
 def measure(rounds: int, kept: int) -> dict[str, list[list[Observation]]]:
@@ -163,7 +172,7 @@ def measure(rounds: int, kept: int) -> dict[str, list[list[Observation]]]:
             arm.run(1)
         for number in range(rounds):
             for name in list(arms) if number % 2 == 0 else list(reversed(arms)):
-                arms[name].blocks.append(arms[name].run(WARM_UP + kept)[WARM_UP:])
+                arms[name].blocks.append(arms[name].run(WARM_UP + kept, WARM_UP))
             last = ", ".join(f"{n} {seconds(a.blocks[-1]):.3f}" for n, a in arms.items())
             print(f"round {number + 1}: {last}", file=sys.stderr)
         return {name: arm.blocks for name, arm in arms.items()}
@@ -302,7 +311,7 @@ def main() -> int:
             for name in ARMS
         },
         "ratios": ratios,
-        "most_that_overlap_can_reach": times(means["sync"], [one_s / 2 for one_s in means[ONE_THREAD]]),
+        "most_that_overlap_can_reach": times(means["sync"], [one_s / 2 for one_s in means[AT_ONCE]]),
         "steady": steady,
         "bookkeeping": books,
         "target": TARGET,

@@ -1,6 +1,6 @@
 """Do both learn, and the same? Ours and TRL from one SFT start, real rewards, nothing forced.
 
-`.venv-peers/bin/python bench/vs_trl/learn.py [--quick]` writes `bench/results/vs_trl_learn.json` in about eight minutes.
+`.venv-peers/bin/python bench/vs_trl/learn.py [--quick]` writes `bench/results/vs_trl_learn.json` in eight minutes.
 Both sides start from the same weights (ours are written as a Hugging Face folder), see the same prompts in the same
 order, and are scored by one evaluation: our held-out problems, the same dice. Their own sampling noise differs, so
 single curves differ; the mean difference over seeds must be within the reward margin of the example job.
