@@ -61,7 +61,7 @@ ONE_THREAD, AT_ONCE = "sync, one thread", "two of them at once"
 any overlap of the same work can reach on these two cores, which also share caches and memory."""
 
 OVERLAP = {"rollout_threads": 1, "train_threads": 1, "correction": "tis"}
-SYNC = {**OUR_CANDIDATES[3].settings, "handover": "alias"}
+SYNC = {**OUR_CANDIDATES[3].settings, "handover": "alias", "compile": True}
 ARMS = {
     "sync": SYNC,
     ONE_THREAD: {**SYNC, "rollout_threads": 1, "train_threads": 1},
@@ -85,7 +85,8 @@ ARMS = {
         "handover": "copy",
     },
 }
-"""Sync is the fp32 candidate that `bench/vs_trl/compare.py` chose as the fastest, on both cores, tensors shared."""
+"""Sync is the fp32 candidate that `bench/vs_trl/against_trl.py` chose as the fastest, on both cores, tensors shared, the
+trainer's layers compiled; every arm has that."""
 
 
 def environment_of(name: str) -> dict[str, str]:
