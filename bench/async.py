@@ -85,8 +85,8 @@ ARMS = {
         "handover": "copy",
     },
 }
-"""Sync is the fp32 candidate that `bench/vs_trl/against_trl.py` chose as the fastest, on both cores, tensors shared, the
-trainer's layers compiled; every arm has that."""
+"""Sync is the fp32 candidate that `bench/vs_trl/against_trl.py` chose as the fastest, on both cores, tensors shared;
+the trainer's layers are compiled there as in every arm."""
 
 
 def environment_of(name: str) -> dict[str, str]:
