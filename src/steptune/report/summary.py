@@ -8,6 +8,7 @@ from steptune.report.blocks import Cell, Words
 from steptune.report.cards.decision import break_even, guards_summary, takeaway
 from steptune.report.cells import number, words
 from steptune.report.not_shown import not_shown
+from steptune.report.saving import expected_saving
 from steptune.report.session_view import SessionView, added_text, view_session
 from steptune.report.stage_costs import total_cost
 from steptune.report.text_table import WIDTH, cell_text, plain
@@ -42,6 +43,7 @@ def _rows(view: SessionView) -> list[tuple[str, Cell]]:
         ("guards", guards_summary(decision.verdicts)),
         *cost,
         ("paid for itself", break_even(view, decision)),
+        ("expected saving", expected_saving(view, decision)),
         *(("why", words(reason)) for reason in decision.reasons),
     ]
 

@@ -13,6 +13,7 @@ from steptune.report.limits_kept import LimitKept, limits_kept
 from steptune.report.not_shown import not_shown, open_reward
 from steptune.report.numbers import derived, detail_text, estimate_text, main_text
 from steptune.report.objective_rows import objectives
+from steptune.report.saving import expected_saving
 from steptune.report.session_view import SessionView
 from steptune.report.stage_costs import total_cost
 
@@ -93,6 +94,7 @@ def _figures(view: SessionView, decision: Decision, limits: Sequence[LimitKept])
         Figure(label="tuning, wall time", cell=number(wall)),
         Figure(label="tuning, device time", cell=number(device)),
         Figure(label="paid for itself", cell=break_even(view, decision)),
+        Figure(label="expected saving", cell=expected_saving(view, decision)),
     ]
     return tuple(figures)
 
