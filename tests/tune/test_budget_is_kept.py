@@ -2,18 +2,25 @@
 
 from pathlib import Path
 
+import pytest
 from fake_sessions import Ran, SteppingClock, job_of, quiet
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from steptune.core.decision import Outcome
 from steptune.core.job import BudgetSpec, CpuDevices, GuardSpec, LimitsSpec
+from steptune.core.knob import Effect
 from steptune.core.phase import Role
+from steptune.core.verdict import Judgement
 from steptune.testing.fake_framework import FakeFramework
 from steptune.testing.fake_space import COMPACTION, CORRECTION, PLACEBO, SCHEDULE, FakeKnob
 from steptune.tune.session import TuneOptions, start_session
 
 SLOW = FakeKnob(name="kernel", side=Role.TRAINER, factors={"a": 1.0, "b": 6.0}, believed={"a": 1.0, "b": 0.5})
 """Believed to be twice as fast, and three times as slow as the whole step: what an estimate does not see coming."""
+
+BEFORE_TRAINING_S = 95.0
+"""Virtual seconds of profile, one trial and waterfall."""
 
 SPACES = ((COMPACTION,), (SLOW, COMPACTION), (PLACEBO, SLOW), (SCHEDULE, CORRECTION))
 SIDES = (frozenset[Role](), frozenset({Role.TRAINER, Role.ROLLOUT}))
@@ -52,4 +59,27 @@ def test_a_budget_is_never_exceeded_by_more_than_the_step_that_was_running(
     assert framework.spent_s <= steps + longest_s
     assert len(ran.trials) <= max_trials
     assert ran.decision is not None
+    assert ran.problems() == []
+
+
+@pytest.mark.parametrize(("extra_s", "num_pairs"), [(400.0, 1), (200.0, 0)])
+def test_training_runs_slower_than_expected_end_with_the_budget_and_leave_the_pairs_that_were_whole(
+    extra_s: float, num_pairs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    half = FakeKnob(name="dtype", side=Role.ROLLOUT, factors={"fp32": 1.0, "bf16": 0.4}, effect=Effect.PRECISION)
+    framework = FakeFramework(knob_table=(half,))
+    monkeypatch.setattr("steptune.tune.reward._run_cost_s", lambda _: 0.0)  # as if steps beside others took no time
+    monkeypatch.setattr("steptune.tune.session.reward_cost_s", lambda *_: 0.0)
+    monkeypatch.setattr("steptune.tune.reserve.reward_cost_s", lambda *_: 0.0)
+    budget = BudgetSpec(wall_time_s=BEFORE_TRAINING_S + extra_s, device_time_s=1e6)
+    # a pair of 200 steps takes 200 x (1 + 0.64) = 328 s
+    job = job_of(budget=budget, guard=GuardSpec(reward_seeds=3, reward_steps=200))
+    job = job.model_copy(update={"devices": CpuDevices(num_cores=1)})
+    path = start_session(job, framework, TuneOptions(root=tmp_path), SteppingClock(), quiet, lambda: framework.spent_s)
+    ran = Ran(path, framework)
+    (tested,) = ran.state.reward_tests
+    assert len(tested.baseline_S) == len(tested.candidate_S) == num_pairs
+    assert framework.spent_s <= budget.wall_time_s + 1.1
+    assert {verdict.judgement for verdict in tested.verdicts} == {Judgement.INCONCLUSIVE}
+    assert ran.decision.outcome is not Outcome.ADOPT
     assert ran.problems() == []

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import final
 
 from steptune.core.change import Change
-from steptune.core.errors import TrialError
+from steptune.core.errors import BudgetSpentError, TrialError
 from steptune.core.event import RewardTested
 from steptune.core.framework import LaunchSpec, Session
 from steptune.core.knob import Settings
@@ -49,18 +49,32 @@ def run_reward_test(context: Context, change: Change) -> RewardTested:
     context.progress.say(f"reward: {len(seeds)} paired runs of {guard.reward_steps} steps, held-out problems")
     middle = _equal_time_step(context, change)
     arms = {"baseline": context.baseline_settings, "candidate": change.applied_to(context.baseline_settings)}
-    jobs = [(label, seed) for seed in seeds for label in arms]
+    jobs = [(label, seed) for seed in seeds for label in arms]  # pair by pair
     with ThreadPoolExecutor(max_workers=num_cores) as pool:
         runs = list(pool.map(lambda job: _train(context, job[0], arms[job[0]], job[1], middle), jobs))
-    by_arm = {label: [run for (name, _), run in zip(jobs, runs, strict=True) if name == label] for label in arms}
+    pairs = _whole_pairs(runs)
     wall_s = time.monotonic() - started_s
-    tested = _tested(change, by_arm["baseline"], by_arm["candidate"], middle, (wall_s, wall_s * num_cores))
+    tested = _tested(change, [pair[0] for pair in pairs], [pair[1] for pair in pairs], middle, wall_s, num_cores)
     verdicts = guard_training(tested, change.effect, context.job.limits)
     tested = tested.model_copy(update={"verdicts": verdicts})
     context.record(tested)
     for verdict in tested.verdicts:
         context.progress.say(f"reward: {verdict.guard} {verdict.judgement}: {verdict.because}")
     return tested
+
+
+def _whole_pairs(
+    runs: Sequence[TrainedRun | TrialError | BudgetSpentError],
+) -> list[tuple[TrainedRun | TrialError, TrainedRun | TrialError]]:
+    """Return (baseline, candidate) of every seed that the budget let end.
+
+    What the budget cut off says nothing of the change and leaves a test of fewer pairs; a run that died stays.
+    """
+    return [
+        (baseline, candidate)
+        for baseline, candidate in zip(runs[::2], runs[1::2], strict=True)
+        if not isinstance(baseline, BudgetSpentError) and not isinstance(candidate, BudgetSpentError)
+    ]
 
 
 def reward_cost_s(context: Context, candidate_ratio: float) -> float:
@@ -103,32 +117,51 @@ def _equal_time_step(context: Context, change: Change) -> int | None:
     return step if step < context.job.guard.reward_steps else None
 
 
-def _train(context: Context, label: str, settings: Settings, seed: int, middle: int | None) -> TrainedRun | TrialError:
+def _train(
+    context: Context, label: str, settings: Settings, seed: int, middle: int | None
+) -> TrainedRun | TrialError | BudgetSpentError:
     spec = LaunchSpec(settings=dict(settings), seed=seed, is_untimed=True)
     needed_s, left_s = _run_cost_s(context), context.budget.wall_left_s()
     if left_s < needed_s:
         context.progress.say(
             f"reward: {label}, seed {seed} not begun: {left_s:.0f} s left, about {needed_s:.0f} needed"
         )
-        return TrialError(f"the budget has {left_s:.0f} s left, the run needs about {needed_s:.0f} s")
+        return BudgetSpentError(f"the budget has {left_s:.0f} s left, the run needs about {needed_s:.0f} s")
     try:
         session = context.framework.launch(context.job, spec, context.run_path("reward", f"{label}-{seed}"))
         try:
             start = _start_of(context, session)
             num_steps, before, steps = context.job.guard.reward_steps, None, list[Observation]()
             if label == "baseline" and middle is not None:
-                steps += session.run_steps(middle)
+                steps += _run_steps(context, session, middle)
                 num_steps, before = num_steps - middle, session.evaluate()
-            steps += session.run_steps(num_steps)
+            steps += _run_steps(context, session, num_steps)
             end = session.evaluate()
         finally:
             session.close()
+    except BudgetSpentError as error:
+        context.progress.say(f"reward: {label}, seed {seed} cut off: {error}")
+        return error
     except (TrialError, MemoryError) as error:
         context.progress.say(f"reward: {label}, seed {seed} died: {error}")
         return TrialError(str(error))
     context.progress.say(f"reward: {label}, seed {seed}: {start.accuracy:.3f} to {end.accuracy:.3f}")
     k3 = tuple(s.mismatch.k3 for s in steps if s.mismatch is not None)
     return TrainedRun(start=start, middle=before, end=end, k3=k3)
+
+
+def _run_steps(context: Context, session: Session, num_steps: int) -> list[Observation]:
+    """Run steps one by one, so that the budget ends a run of dozens after the step that was running.
+
+    Raises:
+        BudgetSpentError: it has ended.
+    """
+    steps: list[Observation] = []
+    for number in range(num_steps):
+        if context.budget.wall_left_s() <= 0:
+            raise BudgetSpentError(f"the budget ended after step {number} of {num_steps}")
+        steps += session.run_steps(1)
+    return steps
 
 
 def _start_of(context: Context, session: Session) -> EvalResult:
@@ -143,7 +176,8 @@ def _tested(
     baseline: Sequence[TrainedRun | TrialError],
     candidate: Sequence[TrainedRun | TrialError],
     middle: int | None,
-    costs: tuple[float, float],
+    wall_s: float,
+    num_cores: int,
 ) -> RewardTested:
     """Return the test without its verdicts. A run that died has NaN for its ends, which no guard passes."""
     return RewardTested(
@@ -160,8 +194,8 @@ def _tested(
         baseline_k3_SK=tuple(_k3(run) for run in baseline),
         candidate_k3_SK=tuple(_k3(run) for run in candidate),
         verdicts=(),
-        cost_wall_s=costs[0],
-        cost_device_s=costs[1],
+        cost_wall_s=wall_s,
+        cost_device_s=wall_s * num_cores,
     )
 
 
