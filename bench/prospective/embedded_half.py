@@ -19,14 +19,18 @@ from prospective.slowed_serve import VARIABLE
 from steptune import __version__
 from steptune.adapters.embedded.framework import EmbeddedFramework
 from steptune.core.errors import TrialError
+from steptune.core.event import LearntFrom
+from steptune.core.forecast import Forecast
 from steptune.core.framework import LaunchSpec, Session
 from steptune.core.job import JobSpec, KnobsSpec
 from steptune.core.knob import Settings
+from steptune.core.lag import LagDistribution
 from steptune.core.phase import Role, SpanKind, is_child
 from steptune.core.profile import Profile, SampledLengths
 from steptune.core.trial import Observation
 from steptune.core.work import PlannedWork
 from steptune.forecast.forecast import forecast_change
+from steptune.forecast.lag.forecast import with_lag
 from steptune.forecast.learn_trial import ArmPhases, learnt_from
 from steptune.profile.aggregate import ProfileInputs, health_of, profile_of
 from steptune.stats.noise import noise_floor
@@ -109,16 +113,7 @@ class EmbeddedHalf:
             )
             for done in settled
         )
-        made = forecast_change(
-            profile=profile,
-            planned_baseline=baseline,
-            planned=self._planned(spec, told.settings(moves), profile),
-            change=told.change(moves),
-            history=history,
-            total_memory_bytes=self._framework.total_memory_bytes(),
-            headroom_frac=spec.limits.memory_headroom_frac,
-            objective=spec.objective,
-        )
+        made = self._made(spec, told, profile, moves, history)
         low, high = made.ratio.low, made.ratio.high
         if made.refused is not None or low is None or high is None:
             raise TrialError(made.refused or "the forecast has no interval")
@@ -129,6 +124,34 @@ class EmbeddedHalf:
             high=high,
             num_free_parameters=made.num_free_parameters,
             phases_frac={f"{p.role}:{p.phase}": p.seconds / step_s for p in made.phases if not is_child(p.phase)},
+        )
+
+    def ages(self, told: Job, profile: Profile, moves: Moves) -> LagDistribution:
+        """Forecast the ages of trained tokens from the profile alone, as a session does before its first trial."""
+        spec = job_spec(told)
+        made = with_lag(
+            self._made(spec, told, profile, moves, ()),
+            profile=profile,
+            planned_baseline=self._planned(spec, told.baseline, profile),
+            planned=self._planned(spec, told.settings(moves), profile),
+            history=(),
+        )
+        if made.ages is None:
+            raise TrialError(made.refused or "the ages were not forecast")
+        return made.ages
+
+    def _made(
+        self, spec: JobSpec, told: Job, profile: Profile, moves: Moves, history: tuple[LearntFrom, ...]
+    ) -> Forecast:
+        return forecast_change(
+            profile=profile,
+            planned_baseline=self._planned(spec, told.baseline, profile),
+            planned=self._planned(spec, told.settings(moves), profile),
+            change=told.change(moves),
+            history=history,
+            total_memory_bytes=self._framework.total_memory_bytes(),
+            headroom_frac=spec.limits.memory_headroom_frac,
+            objective=spec.objective,
         )
 
     def pair(self, job: Job, moves: Moves) -> PairTimes:

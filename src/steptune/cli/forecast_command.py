@@ -24,7 +24,10 @@ from steptune.core.knob import KnobSpec, KnobValue
 from steptune.core.profile import Profile
 from steptune.core.units import duration_text
 from steptune.forecast.forecast import forecast_change
+from steptune.forecast.lag.forecast import with_lag
 from steptune.propose.make import make_change
+from steptune.report.lag_text import lag_text
+from steptune.report.numbers import count_text
 from steptune.store.journal import read_journal
 from steptune.store.replay import SessionState, fold
 from steptune.store.run_folder import RunFolder
@@ -75,16 +78,19 @@ def _check_own(args: argparse.Namespace) -> None:
 
 
 def _forecast(framework: Framework, job: JobSpec, profile: Profile, change: Change) -> Forecast:
-    return forecast_change(
+    baseline = framework.planned_work(job, profile.settings, profile.lengths)
+    planned = framework.planned_work(job, change.applied_to(profile.settings), profile.lengths)
+    made = forecast_change(
         profile=profile,
-        planned_baseline=framework.planned_work(job, profile.settings, profile.lengths),
-        planned=framework.planned_work(job, change.applied_to(profile.settings), profile.lengths),
+        planned_baseline=baseline,
+        planned=planned,
         change=change,
         history=(),
         total_memory_bytes=framework.total_memory_bytes(),
         headroom_frac=job.limits.memory_headroom_frac,
         objective=job.objective,
     )
+    return with_lag(made, profile=profile, planned_baseline=baseline, planned=planned, history=())
 
 
 def _find_profile(target: Path, runs: Path) -> tuple[JobSpec, SessionState]:
@@ -170,7 +176,8 @@ def _text(profile: Profile, forecast: Forecast, against: tuple[str, ...]) -> str
         f"ratio      {forecast.ratio}",
         *(f"  {p.role:<12}{p.phase:<20}{duration_text(p.seconds)}" for p in forecast.phases),
         *(f"  {role:<12}{'idle':<20}{duration_text(seconds)}" for role, seconds in forecast.idle_s.items()),
-        f"lag        {forecast.lag} updates",
+        f"lag        {count_text(forecast.lag, 'update')} at most",
+        *([f"ages       {lag_text(forecast.ages)}"] if forecast.ages and forecast.lag else []),
         f"memory     {fits}",
         f"fitted     {forecast.num_free_parameters} constants, profile {forecast.profile_hash}",
     ]

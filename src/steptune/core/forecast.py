@@ -2,6 +2,7 @@
 
 from steptune.core.change import Change
 from steptune.core.estimate import Estimate
+from steptune.core.lag import LagDistribution
 from steptune.core.records import Record
 
 
@@ -28,7 +29,9 @@ class Forecast(Record):
     idle_s: dict[str, float] = {}
     """Forecast waiting per role and step."""
     lag: int
-    """Updates between sampling and training."""
+    """Most updates between sampling and training: a bound."""
+    ages: LagDistribution | None = None
+    """How old trained tokens will be at the profile's lengths; None where nobody asked."""
     memory_fits: bool | None
     """None when it is too close to call."""
     memory_bytes: Estimate | None = None

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from steptune.core.job import Objective
 from steptune.core.knob import KnobValue
+from steptune.core.lag import LagPlan
 from steptune.core.phase import Role
 from steptune.core.records import Record
 
@@ -57,7 +58,9 @@ class PlannedWork(Record):
     items: tuple[WorkItem, ...]
     schedule: Literal["sync", "one_step_off"]
     lag: int
-    """Updates between sampling and training at steady state."""
+    """Most updates between sampling and training at steady state: a bound."""
+    ages: LagPlan | None = None
+    """What of the ages below that bound is known before it runs; None where the adapter does not say."""
     trainer_cores: float
     """Cores the trainer role uses while busy."""
     rollout_cores: float

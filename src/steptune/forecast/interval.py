@@ -103,6 +103,14 @@ def ratio_interval(from_baseline: Apart, taught: Taught, noise: float) -> RatioI
     return RatioInterval(low=mid / spread, mid=mid, high=mid * spread)
 
 
+def part_sd(part: Part, from_baseline: Apart, taught: Taught) -> float:
+    """Return the standard deviation (log) of a part's seconds; 0 where they are the baseline's own."""
+    moved = from_baseline.touched
+    if part not in moved.by_part:
+        return 0.0
+    return math.sqrt(_part_variance(part, from_baseline, taught, taught.unsettled(moved)))
+
+
 def _part_variance(part: Part, from_baseline: Apart, taught: Taught, unsettled: float) -> float:
     """Return the variance of the log of a touched part's seconds."""
     keys = from_baseline.touched.by_part[part]

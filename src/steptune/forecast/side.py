@@ -41,6 +41,15 @@ def side_costs(planned: PlannedWork, book: CostBook) -> SideCosts:
     return SideCosts(seconds=seconds, stretched_s=stretched_s)
 
 
+def repetition_s(item: WorkItem, book: CostBook) -> float:
+    """Return the model seconds of one repetition.
+
+    Raises:
+        ForecastError: the item has no price.
+    """
+    return _seconds(item, book.price(item).seconds, book)
+
+
 def _seconds(item: WorkItem, alone_s: float, book: CostBook) -> float:
     """Return one repetition's seconds, under a quota if there is one.
 

@@ -16,6 +16,7 @@ from steptune.core.errors import TrialError
 from steptune.core.framework import LaunchSpec, Lever, ParityInput, ParityOutput, SideReplay, SideTimes
 from steptune.core.job import JobSpec
 from steptune.core.knob import KnobSpec, Settings
+from steptune.core.lag import CountedLag
 from steptune.core.phase import Role
 from steptune.core.profile import CostCurve, CurvePoint, GapStats, LagStats, Lengths, SampledLengths
 from steptune.core.trial import EvalResult, Observation, SpanTime
@@ -135,6 +136,7 @@ class FakeFramework:
             ),
             schedule="one_step_off" if is_off else "sync",
             lag=int(is_off),
+            ages=CountedLag(shares=((int(is_off), 1.0),)),
             trainer_cores=cores_of(self.knob_table, settings),
             rollout_cores=cores_of(self.knob_table, settings),
             memory_bytes=1e6,

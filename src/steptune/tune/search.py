@@ -10,6 +10,7 @@ from steptune.core.event import Forecasted, LearntFrom
 from steptune.core.forecast import Forecast
 from steptune.core.work import PlannedWork
 from steptune.forecast.forecast import forecast_change
+from steptune.forecast.lag.forecast import with_lag
 from steptune.propose.ablate import next_ablation
 from steptune.propose.choose import next_change
 from steptune.propose.minimal import minimal_change
@@ -130,15 +131,21 @@ def write_forecast(
     history: tuple[LearntFrom, ...],
 ) -> Forecast:
     """Forecast and record. Without history it is a first forecast: from the baseline's profile alone."""
-    forecast = forecast_change(
+    forecast = with_lag(
+        forecast_change(
+            profile=context.baseline,
+            planned_baseline=space.planned_baseline,
+            planned=planned,
+            change=change,
+            history=history,
+            total_memory_bytes=context.framework.total_memory_bytes(),
+            headroom_frac=context.job.limits.memory_headroom_frac,
+            objective=context.job.objective,
+        ),
         profile=context.baseline,
         planned_baseline=space.planned_baseline,
         planned=planned,
-        change=change,
         history=history,
-        total_memory_bytes=context.framework.total_memory_bytes(),
-        headroom_frac=context.job.limits.memory_headroom_frac,
-        objective=context.job.objective,
     )
     event = Forecasted.model_validate(
         {

@@ -26,6 +26,7 @@ from steptune.core.work import objective_weight
 from steptune.decide.screen import judge_screen
 from steptune.decide.trial import judge_trial
 from steptune.forecast.forecast import forecast_change
+from steptune.forecast.lag.forecast import with_lag
 from steptune.guard import update_parity
 from steptune.guard.launches import by_launch
 from steptune.store.codehash import code_hash
@@ -85,15 +86,21 @@ def _check_forecast(event: Forecasted, before: Sequence[Event], index: int) -> l
         return [f"line {index + 1}: a forecast before the profile"]
     if event.forecast.profile_hash != content_hash(state.baseline):
         return [f"line {index + 1}: the forecast was made from another profile"]
-    again = forecast_change(
+    again = with_lag(
+        forecast_change(
+            profile=state.baseline,
+            planned_baseline=event.planned_baseline,
+            planned=event.planned,
+            change=event.forecast.change,
+            history=event.history,
+            total_memory_bytes=state.started.machine.memory_bytes,
+            headroom_frac=state.started.job.limits.memory_headroom_frac,
+            objective=state.started.job.objective,
+        ),
         profile=state.baseline,
         planned_baseline=event.planned_baseline,
         planned=event.planned,
-        change=event.forecast.change,
         history=event.history,
-        total_memory_bytes=state.started.machine.memory_bytes,
-        headroom_frac=state.started.job.limits.memory_headroom_frac,
-        objective=state.started.job.objective,
     )
     if canonical_json(again) != canonical_json(event.forecast):
         return [f"line {index + 1}: the forecast cannot be recomputed from its inputs"]

@@ -4,8 +4,9 @@ A step decodes more groups than it trains on and stops when enough are whole; th
 surprise: what goes on is prefilled again, prompt and all that it has said, row by row, since no cache is kept.
 """
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import final
 
 from steptune.adapters.embedded.decode_plan import ADMIT_FRAC, StreamCounts
@@ -38,6 +39,8 @@ class _Carrying:
     begun: dict[int, int]
     """Step in which a group was begun, by place."""
     ready: list[int]
+    said: dict[int, Counter[int]] = field(default_factory=dict[int, Counter[int]])
+    """Tokens by the step that sampled them, by place; gone when the group is taken."""
 
     def step(self, number: int, counts: StreamCounts) -> None:
         """Decode until step ``number`` may stop, and take its groups."""
@@ -51,6 +54,8 @@ class _Carrying:
                 self._prefill(waiting[:num_free], counts)
                 running, waiting = running + waiting[:num_free], waiting[num_free:]
             counts.decode[len(running)] += 1
+            for row in running:
+                self.said[row.place][number] += 1
             said = [replace(row, left=row.left - 1, said=row.said + 1) for row in running]
             running = [row for row in said if row.left]
             for row in said:
@@ -62,6 +67,9 @@ class _Carrying:
             due -= {*whole}
         self.making = {place: [row for row in (*running, *waiting) if row.place == place] for place in left}
         self.ready.sort(key=lambda place: (self.begun[place], place))
+        for place in self.ready[: self.per_step]:
+            for sampled, num_tokens in self.said.pop(place).items():
+                counts.tokens_by_age[number - sampled] += num_tokens
         del self.ready[: self.per_step]
 
     def _prefill(self, rows: Sequence[_Row], counts: StreamCounts) -> None:
@@ -100,7 +108,7 @@ def carried_counts(
     for step in range(WARMUP_STEPS + len(groups) // per_step):
         while len(run.making) + len(run.ready) < capacity:
             place = len(run.begun)
-            run.begun[place] = step
+            run.begun[place], run.said[place] = step, Counter()
             run.making[place] = [
                 _Row(place=place, prompt=prompt, left=left, said=0) for prompt, left in groups[place % len(groups)]
             ]

@@ -55,6 +55,8 @@ class StreamCounts:
     """Rows running to iterations."""
     prefill: Counter[int] = field(default_factory=Counter[int])
     """Prompt positions computed at once, padding included, to how often."""
+    tokens_by_age: Counter[int] = field(default_factory=Counter[int])
+    """Partial rollouts only: tokens trained on, by how many steps before they were sampled."""
 
     def add(self, other: "StreamCounts") -> None:
         """Count what ``other`` does too."""

@@ -67,12 +67,11 @@ def stream_items(job: JobSpec, knobs: EngineKnobs, steps: Sequence[Step]) -> tup
             [length for prompt_B, _ in chunk for length in prompt_B],
             [length for _, completion_B in chunk for length in completion_B],
         )
-        num_slots = math.ceil(job.algorithm.prompts_per_step / knobs.rollout_replicas) * size
         counts = [
             stream_counts(
                 *share,
                 group_size=size,
-                num_slots=min(knobs.rollout_concurrency or num_slots, num_slots),
+                num_slots=slots_per_replica(job, knobs),
                 share_prefill=knobs.share_prefill,
             )
             for share in shares(job, knobs, rows)
@@ -111,9 +110,15 @@ def steps_ahead(job: JobSpec, knobs: EngineKnobs) -> int:
 
 def carried_items(job: JobSpec, knobs: EngineKnobs, steps: Sequence[Step]) -> tuple[WorkItem, ...]:
     """Return decode and prefill work of a run whose unfinished rows go on in the next step, per step."""
+    counts = carried(job, knobs, steps)
+    return _priced_rollout(knobs, counts.decode, counts.prefill, len(steps))
+
+
+def carried(job: JobSpec, knobs: EngineKnobs, steps: Sequence[Step]) -> StreamCounts:
+    """Count ``steps`` of a run whose unfinished rows go on in the next one."""
     bound, size = carry_bound(job, knobs), job.algorithm.group_size
     num_rows = bound.capacity * size
-    counts = carried_counts(
+    return carried_counts(
         [[length for prompt_B, _ in steps for length in prompt_B], [n for _, lengths_B in steps for n in lengths_B]],
         group_size=size,
         per_step=bound.groups_per_step,
@@ -122,7 +127,12 @@ def carried_items(job: JobSpec, knobs: EngineKnobs, steps: Sequence[Step]) -> tu
         num_slots=min(knobs.rollout_concurrency or num_rows, num_rows),
         share_prefill=knobs.share_prefill,
     )
-    return _priced_rollout(knobs, counts.decode, counts.prefill, len(steps))
+
+
+def slots_per_replica(job: JobSpec, knobs: EngineKnobs) -> int:
+    """Return the rows that one replica of a stream decodes at once (`ahead.rollout_side.slots_of`)."""
+    num_slots = math.ceil(job.algorithm.prompts_per_step / knobs.rollout_replicas) * job.algorithm.group_size
+    return min(knobs.rollout_concurrency or num_slots, num_slots)
 
 
 def _priced_rollout(

@@ -9,10 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import final
 
+from steptune.adapters.embedded.lag_plan import lag_plan
 from steptune.adapters.embedded.memory import memory_bytes
 from steptune.adapters.embedded.rollout_work import REPLICATED, Step, replicated, rollout_count, steps_ahead, work_items
 from steptune.core.job import JobSpec
 from steptune.core.knob import KnobValue
+from steptune.core.lag import CountedLag, StreamLag
 from steptune.core.phase import Role
 from steptune.core.profile import SampledLengths
 from steptune.core.work import OneThread, PlannedWork, WorkItem
@@ -50,6 +52,9 @@ class WorkCounter:
     _rollout: dict[tuple[KnobValue, ...], tuple[WorkItem, ...]] = field(
         default_factory=dict[tuple[KnobValue, ...], tuple[WorkItem, ...]]
     )
+    _ages: dict[tuple[KnobValue, ...], CountedLag | StreamLag] = field(
+        default_factory=dict[tuple[KnobValue, ...], CountedLag | StreamLag]
+    )
     _train: dict[tuple[KnobValue, ...], TrainSide] = field(default_factory=dict[tuple[KnobValue, ...], TrainSide])
 
     def planned(self, knobs: EngineKnobs) -> PlannedWork:
@@ -63,12 +68,19 @@ class WorkCounter:
             # a stream takes the longer side's time too, and waits no longer than one step ahead does
             schedule="one_step_off" if overlaps else "sync",
             lag=_lag(self.job, knobs),
+            ages=self._ages_of(knobs),
             trainer_cores=float(knobs.train_ranks * knobs.train_threads) if split is None else split.trainer,
             rollout_cores=float(knobs.rollout_replicas * knobs.rollout_threads) if split is None else split.rollout,
             memory_bytes=self._memory_bytes(knobs, train),
             padded_tokens=train.padded_tokens,
             active_tokens=train.active_tokens,
         )
+
+    def _ages_of(self, knobs: EngineKnobs) -> CountedLag | StreamLag:
+        key = (knobs.schedule, *(_queue_key(knobs) if is_stream(knobs) else ()))
+        if key not in self._ages:
+            self._ages[key] = lag_plan(self.job, knobs, _steps(self.lengths))
+        return self._ages[key]
 
     def _rollout_side(self, knobs: EngineKnobs) -> tuple[WorkItem, ...]:
         key = (
@@ -115,6 +127,19 @@ class WorkCounter:
             extra_keys=train.most_extra_keys,
             longest=longest,
         )
+
+
+def _queue_key(knobs: EngineKnobs) -> tuple[KnobValue, ...]:
+    """Return all that the ages of a queue's plan depend on."""
+    return (
+        knobs.max_lag,
+        knobs.inflight_update,
+        knobs.partial_rollout,
+        knobs.rollout_concurrency,
+        knobs.rollout_replicas,
+        knobs.rollout_routing,
+        knobs.share_prefill,
+    )
 
 
 def _lag(job: JobSpec, knobs: EngineKnobs) -> int:
