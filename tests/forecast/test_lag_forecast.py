@@ -9,7 +9,7 @@ from lag_cases import stream
 from steptune.core.forecast import Forecast
 from steptune.core.job import Objective
 from steptune.core.lag import CountedLag, LagDistribution, StreamLag
-from steptune.core.profile import SampledLengths, SummaryLengths
+from steptune.core.profile import Lengths, SampledLengths, SummaryLengths
 from steptune.core.work import PlannedWork
 from steptune.forecast.forecast import forecast_change
 from steptune.forecast.lag.forecast import with_lag
@@ -25,8 +25,8 @@ def asynchronous(ages: CountedLag | StreamLag | None, *, micro_batches: float = 
     return made.model_copy(update={"ages": ages, "lag": 2})
 
 
-def forecast(planned: PlannedWork, **measured: object) -> Forecast:
-    of = profile(**{"lengths": LENGTHS, **measured})
+def forecast(planned: PlannedWork, lengths: Lengths = LENGTHS) -> Forecast:
+    of = profile(lengths=lengths)
     made = forecast_change(
         profile=of,
         planned_baseline=BASELINE,
@@ -40,8 +40,8 @@ def forecast(planned: PlannedWork, **measured: object) -> Forecast:
     return with_lag(made, profile=of, planned_baseline=BASELINE, planned=planned, history=())
 
 
-def ages_of(planned: PlannedWork, **measured: object) -> LagDistribution:
-    ages = forecast(planned, **measured).ages
+def ages_of(planned: PlannedWork, lengths: Lengths = LENGTHS) -> LagDistribution:
+    ages = forecast(planned, lengths).ages
     assert ages is not None
     return ages
 
