@@ -1,10 +1,11 @@
 """What threads that sleep cost: TRL tuned, ours and ours overlapped, with threads asleep and with threads that spin.
 
 `.venv-peers/bin/python bench/vs_trl/idle_threads.py [--quick]` writes `bench/results/idle_threads.json` in about four
-minutes; `--shape moe` and `--shape smollm2` write a file of their own, `--spin-only` leaves out the first half. The arms are those that `against_trl.py` had chosen (`bench/results/vs_trl_<shape>.json`), each once under
-`OMP_WAIT_POLICY=passive` and once as torch leaves it; six processes take turns in blocks, forth and back, the first
-step of a block is dropped. Surprise: a paused arm costs nothing either way, since its threads stop spinning by
-themselves, and the setting that was meant to be fair made every arm with two threads slower.
+minutes; `--shape moe` and `--shape smollm2` write a file of their own, `--spin-only` leaves out the first half. The
+arms are those that `against_trl.py` had chosen (`bench/results/vs_trl_<shape>.json`), each once under
+`OMP_WAIT_POLICY=passive` and once as torch leaves it; processes take turns in blocks, forth and back, the first step of
+a block is dropped. Surprise: a paused arm costs nothing either way, since its threads stop spinning by themselves, and
+the setting that was meant to be fair made every arm with two threads slower.
 """
 
 import argparse
