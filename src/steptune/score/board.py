@@ -143,7 +143,9 @@ class PublicData:
     losers: Sequence[AsyncLoser]
     cases: Sequence[MemoryCase]
     known_cases: Sequence[MemoryCase] = ()
-    """Those of ``cases`` whose configuration is known well enough for the headline."""
+    """Those of ``cases`` whose configuration is known well enough."""
+    third_cases: Sequence[MemoryCase] = ()
+    """The headline: labelled when the memory model was final, and none of ``cases``."""
 
 
 def public_board(data: PublicData, arms: Arms, *, date: str, steptune_version: str) -> Board:
@@ -233,7 +235,7 @@ def _sign_lines(
 
 
 def _memory_scores(data: PublicData, arms: Sequence[tuple[str, MemoryModel]]) -> Iterable[MemoryScore]:
-    for what, members in case_sets(data.cases, data.known_cases).items():
+    for what, members in case_sets(data.cases, data.known_cases, data.third_cases).items():
         if members:
             for name, model in arms:
                 yield score_memory(f"{name}: {what}", model, members)
