@@ -94,6 +94,12 @@ def test_transformers_own_loss_holds_three_copies_in_fp32_going_back() -> None:
     assert logits_term(QWEN, layout, 1_000, with_grads=False).mid == 10 * 152_064_000
 
 
+def test_preference_training_holds_two_models_logits() -> None:
+    layout = FSDP_8.model_copy(update={"loss": "preference"})
+    # policy: fp32 and log-softmax; reference: bf16, fp32 and log-softmax
+    assert logits_term(QWEN, layout, 1_000, with_grads=True).mid == (4 + 4 + 2 + 4 + 4) * 152_064_000
+
+
 def test_a_loss_fused_with_the_head_holds_no_logits_to_speak_of() -> None:
     term = logits_term(QWEN, FSDP_8.model_copy(update={"loss": "fused"}), 1_000, with_grads=True)
     assert (term.mid, term.high) == (0, 2 * 152_064_000)

@@ -11,6 +11,7 @@ from steptune.footprint.layout import JobLayout, Place
 from steptune.footprint.phases import PhaseName, phase_bytes
 from steptune.hardware.devices import named_device
 from steptune.shapes.cost import kv_bytes_per_token
+from steptune.shapes.count import parameters
 from steptune.shapes.registry import named_shape
 
 QWEN = named_shape("qwen2.5-7b")
@@ -98,6 +99,20 @@ def test_devices_apart_carry_no_other_side() -> None:
     # it receives weights on top of its share
     assert names[PhaseName.ROLLOUT] == {"engine's share", "CUDA graphs", "tensors in flight", "receiver's context"}
     assert "engine's context" not in names[PhaseName.TRAIN]
+
+
+def test_divided_weights_are_gathered_whole_to_generate_without_an_engine() -> None:
+    def gathered(job: JobLayout) -> list[float]:
+        phases = phase_bytes(QWEN, job, H100.value)
+        return [t.mid for p in phases for t in p.terms if t.name == "weights gathered to generate"]
+
+    alone = JobLayout(train=FSDP_8.model_copy(update={"generates": True}))
+    count = parameters(QWEN)
+    assert gathered(alone) == [pytest.approx(2 * (count.embedding + count.head + count.backbone))]
+    assert gathered(JobLayout(train=FSDP_8)) == []
+    whole = FSDP_8.model_copy(update={"generates": True, "sharding": "none"})
+    assert gathered(JobLayout(train=whole)) == []
+    assert gathered(JOB.model_copy(update={"train": alone.train})) == []  # an engine generates
 
 
 def test_every_term_says_where_it_comes_from() -> None:

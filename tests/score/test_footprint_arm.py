@@ -110,5 +110,13 @@ def test_openrlhf_asks_for_log_probabilities_of_eight_sequences_unless_told() ->
 
 def test_supervised_training_on_transformers_trainer_has_the_models_own_loss() -> None:
     assert layout(framework="llamafactory", stage="sft").loss == "causal"
-    assert layout(framework="llamafactory", stage="dpo").loss == "fp32"
+    assert layout(framework="llamafactory", stage="dpo").loss == "preference"
+    assert layout(framework="openrlhf", stage="sft").loss == "fp32"
     assert layout(framework="llamafactory", stage="sft", has_fused_loss=True).loss == "fused"
+
+
+def test_a_job_without_an_engine_gathers_what_zero_3_divided() -> None:
+    own = {"framework": "trl", "placement": "colocated", "sharding": "zero3"}
+    assert layout(**own).generates
+    assert not layout(**own, gpu_memory_utilization=0.3).generates
+    assert not layout(**{**own, "placement": "trainer only"}).generates

@@ -89,14 +89,17 @@ class TrainLayout(Record):
     """Likewise of the passes without gradient; None is `micro_tokens`."""
     logits_tokens: Tokens | None = None
     """Tokens whose logits stand at once, where fewer than the micro-batch has: answers alone, or a chunk."""
-    loss: Literal["fp32", "causal", "in_place", "vocab_parallel", "fused"] = "fp32"
-    """Whether the loss makes an fp32 copy of the logits, or is transformers' own over all positions, or works on them
-    in bf16 and writes the gradient over them (verl's FSDP trainer with FlashAttention's cross-entropy), or has one fp32
-    copy that becomes its gradient (Megatron's, without an entropy), or never holds them all."""
+    loss: Literal["fp32", "causal", "preference", "in_place", "vocab_parallel", "fused"] = "fp32"
+    """Whether the loss makes an fp32 copy of the logits, or is transformers' own over all positions, or compares two
+    models' (DPO of TRL and LlamaFactory), or works on them in bf16 and writes the gradient over them (verl's FSDP
+    trainer with FlashAttention's cross-entropy), or has one fp32 copy that becomes its gradient (Megatron's, without an
+    entropy), or never holds them all."""
     longest: Tokens
     """Prompt and answer at their limits: a micro-batch cannot be smaller."""
     lora_rank: Count | None = None
     """None trains every weight."""
+    generates: bool = False
+    """Whether it generates with its own weights: where they are divided, every device gathers them whole for that."""
 
 
 class RolloutLayout(Record):

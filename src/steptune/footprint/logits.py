@@ -17,6 +17,8 @@ BYTES_EACH: dict[tuple[str, bool], tuple[float, float, float]] = {
     ("fp32", False): (2.0, 6.0, 10.0),
     ("causal", True): (10.0, 12.0, 14.0),
     ("causal", False): (6.0, 10.0, 14.0),
+    ("preference", True): (10.0, 18.0, 22.0),
+    ("preference", False): (6.0, 10.0, 14.0),
     ("in_place", True): (2.0, 6.0, 10.0),
     ("in_place", False): (2.0, 4.0, 8.0),
     ("vocab_parallel", True): (2.0, 6.0, 8.0),
@@ -28,7 +30,9 @@ BYTES_EACH: dict[tuple[str, bool], tuple[float, float, float]] = {
 looks at few positions; bf16 and fp32 with its gradient; with the entropy's copy. Causal: going forward the bf16 logits,
 their fp32 copy and its log-softmax, going back the log-softmax, its gradient and that of the fp32 copy; at most with
 the shifted copy of older releases, or with the logits kept beside (transformers at 0114da0,
-`src/transformers/loss/loss_utils.py`). In place: bf16 alone (`div_`); scaled by the temperature into a copy, and its
+`src/transformers/loss/loss_utils.py`). Preference: the policy's fp32 logits, kept for the metrics, and their
+log-softmax, beside the reference's three copies; less where only chosen tokens' are taken (LlamaFactory at 0005269,
+`src/llamafactory/train/dpo/trainer.py`). In place: bf16 alone (`div_`); scaled by the temperature into a copy, and its
 gradient; with the entropy's softmax kept (verl at 1dda039, `verl/workers/engine/fsdp/transformer_impl.py`,
 `inplace_backward`). Vocabulary-parallel: fused in bf16; bf16 and the fp32 copy that becomes its gradient; with the
 gradient's cast to bf16 beside it. Fused with the head: a chunk at a time, not worth counting (arXiv 2411.09009), or one

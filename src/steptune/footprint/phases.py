@@ -1,6 +1,7 @@
 """Bytes of one device in every phase of a step, at the longest sequences the job allows.
 
     rollout   engine's share + its graphs                            | what the trainer leaves on the device
+              (or, without an engine, divided weights gathered whole)
     logprob   weights, gathered units, one layer at work, logits     | the engine asleep (or its whole share)
     train     + gradients, optimizer, kept activations               | likewise
     step      weights, gradients, optimizer, what its step adds      | likewise
@@ -31,18 +32,22 @@ from steptune.footprint.logits import logits_term
 from steptune.footprint.step import bucket_term, step_terms
 from steptune.footprint.term import Term, exact, total
 from steptune.footprint.weights import (
+    GATHERED_BYTES,
     adapter_term,
     casts_term,
     frozen_term,
     gathered_term,
     gradient_term,
     largest_table_bytes,
+    local_parameters,
     optimizer_term,
     reference_term,
     weight_term,
 )
 from steptune.shapes.count import parameters
 from steptune.shapes.shape import ModelShape
+
+GATHERED = "https://huggingface.co/docs/trl/grpo_trainer (`ds3_gather_for_generation`: on by default)"
 
 FRAGMENTED_FRAC = (0.0, 0.075, 0.15)
 """Part of what comes and goes that the allocator holds without using it: 15 % on average over eight models (GMLake,
@@ -88,6 +93,8 @@ def phase_bytes(shape: ModelShape, job: JobLayout, capacity_bytes: float) -> tup
         if rollout is None
         else [PhaseBytes(phase=PhaseName.ROLLOUT, terms=_rollout(shape, job, rollout, capacity_bytes))]
     )
+    if rollout is None and train.generates:
+        phases.append(PhaseBytes(phase=PhaseName.ROLLOUT, terms=_own_generation(shape, train)))
     phases.append(PhaseBytes(phase=PhaseName.LOGPROB, terms=_logprob(shape, train, shared, capacity_bytes)))
     phases.append(PhaseBytes(phase=PhaseName.TRAIN, terms=_train(shape, train, shared, capacity_bytes)))
     phases.append(PhaseBytes(phase=PhaseName.STEP, terms=_step(shape, train, shared, capacity_bytes)))
@@ -113,6 +120,14 @@ def _rollout(shape: ModelShape, job: JobLayout, rollout: RolloutLayout, capacity
     budget = share_bytes(rollout, capacity_bytes, total(held).value)
     receiving = [] if job.is_colocated else [_flight(shape, rollout), context_term("receiver's context")]
     return _present([exact("engine's share", budget, SHARE_SOURCE), graphs_term(rollout), *held, *receiving])
+
+
+def _own_generation(shape: ModelShape, train: TrainLayout) -> tuple[Term, ...]:
+    """What generating with divided weights takes: all of them, beside what the trainer holds."""
+    local = local_parameters(shape, train)
+    is_divided = train.sharding == "full" and local.dense_ways > 1
+    whole = GATHERED_BYTES * local.whole if is_divided else 0.0
+    return _present([*held_by_trainer(shape, train), exact("weights gathered to generate", whole, GATHERED)])
 
 
 def _logprob(

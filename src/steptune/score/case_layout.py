@@ -12,7 +12,7 @@ from steptune.footprint.layout import Place, RolloutLayout, TrainLayout
 from steptune.published.memory_cases import MemoryCase
 
 Sharding = Literal["none", "optimizer", "gradients", "full"]
-Loss = Literal["fp32", "causal", "in_place", "vocab_parallel", "fused"]
+Loss = Literal["fp32", "causal", "preference", "in_place", "vocab_parallel", "fused"]
 
 SHARDINGS: dict[str, Sharding] = {"fsdp": "full", "zero3": "full", "zero2": "gradients", "megatron": "optimizer"}
 """What is divided over data-parallel devices, by the name in the table."""
@@ -27,7 +27,8 @@ ENGINE_SHARES = {"verl": 0.5, "nemo_rl": 0.6, "ms_swift": 0.9}
 """`gpu_memory_utilization` where it is not set (as in `memory/stated/`; ms-swift: `Command-line-parameters.md`)."""
 
 CAUSAL_LOSS = ("llamafactory", "axolotl", "trl")
-"""Frameworks whose supervised training leaves the loss to the model, over all positions (transformers' Trainer)."""
+"""Frameworks whose supervised training leaves the loss to the model, over all positions (transformers' Trainer), and
+whose preference training is TRL's."""
 
 LORA_RANK = 32
 """Where adapters are trained and the rank is not stated: the least that verl's `ppo_lora.rst` recommends."""
@@ -45,7 +46,7 @@ IDLE_FRAMEWORKS = ("nemo_rl", "skyrl", "slime")
 WHOLE_BY_DEFAULT = ("trl", "transformers", "llamafactory", "litgpt", "axolotl")
 """Frameworks that divide nothing over devices unless told to."""
 
-EAGER_ATTENTION = ("trl", "transformers", "llamafactory")
+EAGER_ATTENTION = ("trl", "transformers", "llamafactory", "open-instruct")
 """Frameworks on modules of transformers that choose the attention by version and model."""
 
 FUSED_ATTENTION = ("qwen1.5", "qwen2", "qwen3", "qwq", "deepseek-r1-distill", "llama-3", "meta-llama-3")
@@ -143,6 +144,7 @@ def train_layout(case: MemoryCase, given: Given, vocab_size: int) -> TrainLayout
         loss=_loss(case, is_megatron=is_megatron),
         longest=given.longest,
         lora_rank=case.lora_rank or (LORA_RANK if case.is_lora else None),
+        generates=case.placement == "colocated" and case.gpu_memory_utilization is None and sharding == "zero3",
     )
 
 
@@ -196,8 +198,8 @@ def _may_keep_scores(case: MemoryCase) -> bool:
 def _loss(case: MemoryCase, *, is_megatron: bool) -> Loss:
     if case.has_fused_loss:
         return "fused"
-    if case.framework in CAUSAL_LOSS and case.stage == "sft":
-        return "causal"
+    if case.framework in CAUSAL_LOSS and case.stage in ("sft", "dpo"):
+        return "causal" if case.stage == "sft" else "preference"
     if is_megatron and case.stage == "sft":
         return "vocab_parallel"
     return "in_place" if case.framework in ("verl", "easyr1") and not is_megatron else "fp32"

@@ -60,6 +60,7 @@ def _train(asked: Asked, prompt: int, answer: int, devices: int) -> TrainLayout:
         logits_tokens=LIGER_CHUNK_TOKENS if is_fused else samples * (answer + 1),
         longest=prompt + answer,
         lora_rank=asked.count("lora_r", default=16) if has_adapters else None,
+        generates=not asked.flag("use_vllm") and asked.flag("ds3_gather_for_generation", default=True),
     )
 
 
