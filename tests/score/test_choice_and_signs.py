@@ -77,32 +77,6 @@ def test_a_tie_is_not_faster() -> None:
     assert not pair.is_faster
 
 
-class Split(Scaled):
-    """Refuses the overlapped row and says what each split would take."""
-
-    def __init__(self, *steps: float) -> None:
-        super().__init__()
-        self._steps = steps
-
-    def step_s(self, run: PublicRun, *, measured: PublicRun | None) -> float | None:
-        return None if run.id == "overlapped" else super().step_s(run, measured=measured)
-
-    def steps_by_split(self, run: PublicRun, *, measured: PublicRun) -> tuple[float, ...]:
-        return self._steps
-
-
-@pytest.mark.parametrize(("steps", "called"), [((50.0, 80.0), True), ((99.0, 120.0), False), ((50.0, 120.0), None)])
-def test_a_sign_that_every_split_has_is_called_though_the_ratio_is_refused(
-    steps: tuple[float, ...], called: bool | None
-) -> None:
-    pair = next(pair for pair in async_pairs(GROUPS, []) if pair.sync.id == "base")  # 100 s
-    assert sign_of(Split(*steps))(pair) is called
-
-
-def test_a_row_that_cannot_be_read_has_no_sign() -> None:
-    assert all(sign_of(Split())(pair) is None for pair in async_pairs(GROUPS, []))
-
-
 def test_always_yes_has_a_balanced_accuracy_of_one_half_however_many_win() -> None:
     pairs = async_pairs(scored_groups(public_runs()), async_losers())
     for _, call in TRIVIAL_SIGNS:

@@ -8,7 +8,7 @@ faster*: the noise of publishing is as large.
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, final, runtime_checkable
+from typing import final
 
 from steptune.published.async_losers import AsyncLoser, LoserKind
 from steptune.published.levers import difference
@@ -16,7 +16,7 @@ from steptune.published.public_run import PublicRun
 from steptune.published.split import Side
 from steptune.score.errors import forecast_log_ratio
 from steptune.score.groups import Group, step_of
-from steptune.score.model import StepModel, is_overlapped, stated
+from steptune.score.model import StepModel, is_overlapped
 from steptune.score.spread import Bounds, of_share
 
 SIGN_BAND = math.log(1.02)
@@ -41,16 +41,6 @@ class AsyncPair:
 
 SignCall = Callable[[AsyncPair], bool | None]
 """Says whether the overlapped row is faster; None refuses."""
-
-
-@runtime_checkable
-class TriesSplits(Protocol):
-    """A step model that can answer under every way the devices may be split."""
-
-    def steps_by_split(self, run: PublicRun, *, measured: PublicRun) -> tuple[float, ...]:
-        """Return the steps; empty where the row cannot be read."""
-        ...
-
 
 TRIVIAL_SIGNS: tuple[tuple[str, SignCall], ...] = (
     ("always asynchronous", lambda pair: True),
@@ -117,26 +107,13 @@ def score_signs(call: SignCall, pairs: Sequence[AsyncPair]) -> Signs:
 
 
 def sign_of(model: StepModel) -> SignCall:
-    """Return the call a step model's forecast ratio makes.
-
-    Where it refuses the ratio because the split of the devices is not stated, and every split has the same sign, the
-    sign is known though the ratio is not.
-    """
+    """Return the call a step model's forecast ratio makes."""
 
     def call(pair: AsyncPair) -> bool | None:
         log_ratio = forecast_log_ratio(model, pair.sync, pair.overlapped)
-        return _by_split(model, pair) if log_ratio is None else log_ratio < -SIGN_BAND
+        return None if log_ratio is None else log_ratio < -SIGN_BAND
 
     return call
-
-
-def _by_split(model: StepModel, pair: AsyncPair) -> bool | None:
-    base_s = pair.sync.step_time_s
-    if base_s is None or not isinstance(model, TriesSplits):
-        return None
-    steps = model.steps_by_split(stated(pair.overlapped), measured=pair.sync)
-    calls = {math.log(step_s / base_s) < -SIGN_BAND for step_s in steps}
-    return calls.pop() if len(calls) == 1 else None
 
 
 def _of_group(group: Group) -> Iterable[AsyncPair]:

@@ -59,20 +59,6 @@ class PublicForecaster:
             return None
         return measured.step_time_s * math.exp(self.free.trust * _log_ratio(job, base, measured, self.free))
 
-    def steps_by_split(self, run: PublicRun, *, measured: PublicRun) -> tuple[float, ...]:
-        """Return seconds per step of ``run`` under each way its devices may be split; empty where it cannot be read.
-
-        Where the split decides how much is gained (`SPLIT_DECIDES`), all of them may still gain.
-        """
-        if measured.step_time_s is None:
-            return ()
-        try:
-            job, base = _read(run, measured), _read(measured, run)
-        except CannotReadError:
-            return ()
-        ratios = (_log_ratio(_split(job, share), _split(base, share), measured, self.free) for share in TRAIN_SHARES)
-        return tuple(measured.step_time_s * math.exp(self.free.trust * ratio) for ratio in ratios)
-
     def refusal(self, run: PublicRun, *, measured: PublicRun | None) -> str | None:
         """Return why a row is refused; None where it is answered."""
         try:
