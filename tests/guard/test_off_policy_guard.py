@@ -98,3 +98,23 @@ def test_missing_or_impossible_gaps_are_inconclusive(broken: Observation) -> Non
 def test_too_few_steps_are_inconclusive() -> None:
     assert judged(stale_steps(3)).judgement is Judgement.INCONCLUSIVE
     assert judged([]).judgement is Judgement.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(("worst", "says"), SICK.values(), ids=SICK.keys())
+def test_a_gap_that_a_stale_baseline_shows_too_is_the_baselines_sickness_and_no_pass(
+    worst: GapStats, says: str
+) -> None:
+    candidate, own = stale_steps(stats=worst), {"max_staleness": 1, "own_lag": 0}
+    terms: dict[str, Any] = {**own, "has_correction": True, "allow_corrections": True}
+    verdict = check_off_policy(candidate, stale_steps(stats=worst), **terms)
+    assert verdict.judgement is Judgement.INCONCLUSIVE
+    assert verdict.because.startswith("the baseline itself is over the bounds")
+    assert says in verdict.because
+    assert check_off_policy(candidate, stale_steps(), **terms).judgement is Judgement.FAIL, "a healthy baseline"
+    assert check_off_policy(candidate, steps(), **terms).judgement is Judgement.FAIL, "one that is not stale"
+
+
+def test_a_gap_beyond_a_sick_baselines_own_range_is_the_changes_fault() -> None:
+    terms: dict[str, Any] = {"max_staleness": 1, "own_lag": 0, "has_correction": True, "allow_corrections": True}
+    worse, sick = stale_steps(stats=gap(0.4, k1=0.3)), stale_steps(stats=gap(0.2, k1=0.15))
+    assert check_off_policy(worse, sick, **terms).judgement is Judgement.FAIL

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from steptune.core.estimate import Estimate, Source
 from steptune.core.gates import MAX_ABS_K1, MEAN_WEIGHT_RANGE, MIN_ESS_FRAC
-from steptune.core.profile import LagStats
+from steptune.core.profile import GapStats, LagStats
 from steptune.core.trial import Observation
 from steptune.core.verdict import Verdict
 from steptune.guard.gaps import MIN_STEPS, first_problem, mean_weight
@@ -21,6 +21,7 @@ NAME = "off_policy"
 
 def check_off_policy(
     candidate: Sequence[Observation],
+    baseline: Sequence[Observation] = (),
     *,
     max_staleness: int,
     own_lag: int,
@@ -31,6 +32,8 @@ def check_off_policy(
 
     Args:
         candidate: kept steps in order.
+        baseline: steps of the job's baseline. Where it is stale itself, a gap inside its own range is not the
+            candidate's fault: INCONCLUSIVE, the baseline is unhealthy.
         max_staleness: the owner's limit, in updates beyond ``own_lag``.
         own_lag: largest lag the algorithm has without staleness: updates per rollout batch - 1.
         has_correction: the candidate weighs stale tokens against the log-probs of the weights that sampled them.
@@ -46,7 +49,7 @@ def check_off_policy(
     findings = [held(oldest - own_lag <= max_staleness, f"oldest token {oldest} updates behind")]
     if oldest > own_lag:
         findings.append(_correction(has_correction, allow_corrections))
-    findings.append(_gaps(candidate, own_lag))
+    findings.append(_gaps(candidate, baseline, own_lag))
     measured = Estimate(value=oldest, unit="updates", source=Source.MEASURED, n=len(candidate), note="largest lag")
     return combined(NAME, findings, limit=limit, measured=measured)
 
@@ -57,16 +60,33 @@ def _correction(has_correction: bool, allow_corrections: bool) -> Finding:
     return held(allow_corrections, "stale tokens are corrected, and the owner's `allow_corrections` decides that")
 
 
-def _gaps(candidate: Sequence[Observation], own_lag: int) -> Finding:
+def _gaps(candidate: Sequence[Observation], baseline: Sequence[Observation], own_lag: int) -> Finding:
     """Judge what staleness did; how far a batch's own updates move the policy is the algorithm's affair."""
     problem = _missing(candidate)
     if problem is not None:
         return unknown(problem)
-    lags = [lag for observation in candidate for lag in observation.off_policy if lag.lag > own_lag]
-    sick = [text for lag in lags if (text := _sickness(lag)) is not None]
-    if sick:
-        return held(False, f"{len(sick)} of {len(lags)} gaps are unhealthy, first: {sick[0]}")
-    return held(True, f"{len(lags)} gaps by lag are healthy")
+    lags, theirs = _stale(candidate, own_lag), _stale(baseline, own_lag)
+    sick = [(lag, text) for lag in lags if (text := _sickness(lag)) is not None]
+    if not sick:
+        return held(True, f"{len(lags)} gaps by lag are healthy")
+    text = f"{len(sick)} of {len(lags)} gaps are unhealthy, first: {sick[0][1]}"
+    if theirs and all(_is_within(lag.gap, [each.gap for each in theirs]) for lag, _ in sick):
+        return unknown(f"the baseline itself is over the bounds: {text}")
+    return held(False, text)
+
+
+def _stale(steps: Sequence[Observation], own_lag: int) -> list[LagStats]:
+    return [lag for step in steps for lag in step.off_policy if lag.lag > own_lag]
+
+
+def _is_within(gap: GapStats, theirs: Sequence[GapStats]) -> bool:
+    """Return whether a gap lies inside the range of others; NaN lies in none."""
+    weights = [mean_weight(other) for other in theirs]
+    return (
+        abs(gap.k1) <= max(abs(other.k1) for other in theirs)
+        and gap.ess_frac >= min(other.ess_frac for other in theirs)
+        and min(weights) <= mean_weight(gap) <= max(weights)
+    )
 
 
 def _missing(candidate: Sequence[Observation]) -> str | None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from steptune.core.profile import PairSpread
-from steptune.stats.intervals import DEFAULT_CONFIDENCE, Interval, mean_interval
+from steptune.stats.intervals import DEFAULT_CONFIDENCE, Interval
 from steptune.stats.pooled import pooled_ratio_interval
 from steptune.stats.ratio import ratio_interval
 
@@ -27,15 +27,6 @@ def look_confidence(max_looks: int, confidence: float = DEFAULT_CONFIDENCE) -> f
     if max_looks < 1:
         raise ValueError(f"need at least one look, got {max_looks}")
     return 1.0 - (1.0 - confidence) / max_looks
-
-
-def sequential_interval(values: Sequence[float], *, max_looks: int, confidence: float = DEFAULT_CONFIDENCE) -> Interval:
-    """Return the mean's interval at one of at most ``max_looks`` looks; ``confidence`` covers them all.
-
-    Raises:
-        ValueError: fewer than two values, one that is not finite, or ``max_looks`` below one.
-    """
-    return replace(mean_interval(values, look_confidence(max_looks, confidence)), confidence=confidence)
 
 
 def sequential_ratio_interval(

@@ -92,6 +92,7 @@ def _of_steps(state: SessionState, change: Change, seen: Seen) -> tuple[Verdict,
         ),
         check_off_policy(
             candidate,
+            seen.floor,
             max_staleness=job.limits.max_staleness,
             own_lag=job.algorithm.num_updates - 1,
             has_correction=settings.get("correction", "none") != "none",
