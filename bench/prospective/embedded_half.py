@@ -167,6 +167,17 @@ class EmbeddedHalf:
             note=_note(candidate),
         )
 
+    def run(self, job: Job, moves: Moves, *, num_steps: int) -> tuple[Observation, ...]:
+        """Launch an asynchronous candidate alone and return its last ``num_steps`` steps, when its stock is used up."""
+        settings = job.settings(moves)
+        lag = settings["max_lag"]
+        assert isinstance(lag, int), "a stream has a bound"
+        session = self._launch(job, settings, "candidate")
+        try:
+            return tuple(session.run_steps(WARMUP_STEPS + QUEUE_STEPS * (1 + lag) + num_steps)[-num_steps:])
+        finally:
+            session.close()
+
     def same(self, job: Job) -> PairTimes:
         """Launch the incumbent twice."""
         return self.pair(job, {})

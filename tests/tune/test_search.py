@@ -9,13 +9,16 @@ from fake_sessions import SteppingClock, job_of, run_session
 from steptune.core.change import Change, Move
 from steptune.core.decision import Outcome
 from steptune.core.estimate import Estimate, Source
+from steptune.core.event import Forecasted, TrialEnded
+from steptune.core.job import LimitsSpec
 from steptune.core.knob import Effect, KnobValue, Restart
 from steptune.core.phase import Role
 from steptune.core.profile import NoiseFloor
 from steptune.core.trial import TrialState
+from steptune.score.lags import lag_scores
 from steptune.store.run_folder import RunFolder
 from steptune.testing.fake_framework import FakeFramework
-from steptune.testing.fake_space import COMPACTION, PACKING, FakeKnob
+from steptune.testing.fake_space import COMPACTION, CORRECTION, PACKING, SCHEDULE, FakeKnob
 from steptune.tune.baseline import name_bottlenecks, profile_baseline
 from steptune.tune.context import make_context
 from steptune.tune.gather import TRIAL_PLAN, clear_gain, plan_for, trial_plan
@@ -101,6 +104,31 @@ def test_a_trial_that_the_budget_ends_is_stopped_and_blames_nobody(tmp_path: Pat
     assert event.outcome is Outcome.REJECT
     assert (found.incumbent, found.banned, found.suspicion.causes) == (None, frozenset(), ())
     assert framework.spent_s <= wall_s + 1.1
+
+
+def test_a_framework_that_forgets_the_owners_staleness_has_stale_candidates_refused_untried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FakeFramework, "conflicts", lambda *_: ())
+    ran = run_session(tmp_path, (PACKING, SCHEDULE, CORRECTION), job=job_of(limits=LimitsSpec(max_staleness=0)))
+    assert all(moves.get("schedule", "sync") == "sync" for moves in ran.moves_tried())
+    assert ran.state.proposed is not None
+    # two of the two layouts, two corrections: four combinations are one step off
+    assert ran.state.proposed.num_refused == 4
+    assert "some tokens would be 1 updates old for sure (4)" in " ".join(ran.state.proposed.refusals)
+
+
+def test_a_trials_ages_are_forecast_in_the_journal_and_recomputed(tmp_path: Path) -> None:
+    limits = LimitsSpec(max_staleness=1, allow_corrections=True)
+    ran = run_session(tmp_path, (SCHEDULE, CORRECTION), job=job_of(limits=limits))
+    (stale, *_) = [event for event in ran.events if isinstance(event, Forecasted) and event.forecast.lag == 1]
+    assert stale.forecast.ages is not None
+    assert [(row.lag, row.share.value) for row in stale.forecast.ages.shares] == [(1, 1.0)]
+    ends = [event for event in ran.events if isinstance(event, TrialEnded)]
+    (score, *_) = lag_scores([stale], ends, num_updates=1)
+    assert score.mean_error == pytest.approx(0.0)
+    assert score.share_error == pytest.approx(0.0)
+    assert ran.problems() == []
 
 
 AA = Estimate(value=1.0, low=0.9, high=1.1111, unit="x", source=Source.MEASURED, n=12)

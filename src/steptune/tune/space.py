@@ -21,6 +21,7 @@ from steptune.propose.neighbours import neighbours
 from steptune.propose.price import Relaxation, price_of_limits, relaxations
 from steptune.propose.ranked import RankedChange
 from steptune.propose.space import axes
+from steptune.propose.too_old import without_too_old
 from steptune.tune.context import Context
 from steptune.tune.objectives import Candidate, best_by_objective, no_slower_chance
 from steptune.tune.search_state import SearchState
@@ -130,7 +131,7 @@ def _with_neighbours(context: Context, space: Space, change: Change) -> Space:
     added = _space(context, space.proposal.model_copy(update={"changes": tuple(new.values())}))
     first = len(space.planned)
     return Space(
-        proposal=space.proposal.model_copy(update={"changes": (*space.proposal.changes, *new.values())}),
+        proposal=space.proposal.model_copy(update={"changes": (*space.proposal.changes, *added.proposal.changes)}),
         planned=(*space.planned, *added.planned),
         planned_baseline=space.planned_baseline,
         priced=(*space.priced, *(replace(p, index=first + p.index) for p in added.priced)),
@@ -138,9 +139,11 @@ def _with_neighbours(context: Context, space: Space, change: Change) -> Space:
     )
 
 
-def _space(context: Context, proposal: Proposal) -> Space:
+def _space(context: Context, proposal: Proposal, relaxation: Relaxation | None = None) -> Space:
     baseline = context.baseline_settings
-    planned = tuple(context.planned(change.applied_to(baseline)) for change in proposal.changes)
+    limits = context.job.limits if relaxation is None else relaxation.limits
+    plans = [context.planned(change.applied_to(baseline)) for change in proposal.changes]
+    proposal, planned = without_too_old(proposal, plans, limits.max_staleness)
     planned_baseline = context.planned(baseline)
     return Space(
         proposal=proposal,
@@ -177,7 +180,7 @@ def _blocked(context: Context, space: Space, relaxation: Relaxation) -> list[Ran
     known = {change.signature for change in space.proposal.changes}
     relaxed = propose(context, relaxation)
     new = tuple(change for change in relaxed.changes if change.signature not in known)
-    blocked = _space(context, relaxed.model_copy(update={"changes": new}))
+    blocked = _space(context, relaxed.model_copy(update={"changes": new}), relaxation)
     return [as_change(blocked, each, context.job.objective) for each in ranked_space(context, blocked, ())]
 
 

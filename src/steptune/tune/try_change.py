@@ -19,6 +19,7 @@ from steptune.core.trial import Trial, TrialState
 from steptune.decide.screen import leads
 from steptune.decide.trial import judge_trial
 from steptune.guard.gaps import MIN_STEPS
+from steptune.score.lags import measured_lag
 from steptune.stats.looks import TRIAL_LOOKS
 from steptune.stats.noise import worth_frac
 from steptune.trial.blocks import WARMUP_STEPS, BlockPlan, Pair, RunsSteps
@@ -81,6 +82,7 @@ def try_change(
     best = change if outcome is Outcome.ADOPT else incumbent
     context.runs.keep_only(trial_spec(context, best.applied_to(context.baseline_settings)))
     _tell(context, number, forecast, ratio, outcome, reasons)
+    _tell_ages(context, trial, forecast)
 
 
 def _run(
@@ -268,6 +270,17 @@ def trial_spec(context: Context, settings: Settings) -> LaunchSpec:
 
 def _no_noise() -> NoiseFloor:
     raise AssertionError("a measured profile has a noise floor")
+
+
+def _tell_ages(context: Context, trial: Trial, forecast: Forecast) -> None:
+    """Say how old the trial's tokens were beside what was forecast, where they may be older than a step."""
+    steps = tuple(step for arm in trial.arms if arm.label == "candidate" for step in arm.observations)
+    measured = measured_lag(steps, num_updates=context.job.algorithm.num_updates)
+    ages = forecast.ages
+    if forecast.lag == 0 or ages is None or measured is None or measured.mean is None:
+        return
+    told = "not forecast" if ages.mean is None else f"forecast {ages.mean.value:.2f}"
+    context.progress.say(f"trial {trial.number}: trained tokens {measured.mean.value:.2f} updates old, {told}")
 
 
 def _tell(

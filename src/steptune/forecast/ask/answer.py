@@ -3,6 +3,7 @@
 from typing import Literal
 
 from steptune.core.estimate import Estimate
+from steptune.core.lag import LagShare
 from steptune.core.phase import Role
 from steptune.core.profile import Origin
 from steptune.core.records import Record
@@ -30,13 +31,6 @@ class RoleSeconds(Record):
     busy: Estimate
     idle: Estimate
     """Waiting for the other role, or for the slowest of its own."""
-
-
-class LagShare(Record):
-    """``LagShare(lag=1, share=Estimate(value=0.8, unit="frac", ...))``: of trained rollouts."""
-
-    lag: int
-    share: Estimate
 
 
 class Used(Record):

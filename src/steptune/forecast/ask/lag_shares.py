@@ -8,7 +8,7 @@ their interval is the range of the three.
 import math
 
 from steptune.core.estimate import Estimate, Source
-from steptune.forecast.ask.answer import LagShare
+from steptune.core.lag import LagShare
 from steptune.forecast.cluster.phases import lag_distribution
 from steptune.forecast.cluster.sides import Cluster, Sides
 from steptune.forecast.cluster.step import StepForecast, simulated

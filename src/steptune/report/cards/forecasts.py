@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from steptune.report.blocks import Block, Cell, Figure, Figures, Mark, RangeRow, Ranges, Reference, Table, Tone, Words
 from steptune.report.card import NotApplicable, Shown
 from steptune.report.cells import column, muted, number, numbers, words
+from steptune.report.lag_text import lag_text
 from steptune.report.numbers import count_text, derived, main_text
 from steptune.report.session_view import SessionView
 from steptune.score.forecasts import Fate, ForecastScore, forecast_scores, median_error_frac
+from steptune.score.lags import LagScore, lag_scores
 
 GROUPS = (
     (True, "first forecasts, from the baseline profile alone"),
@@ -43,7 +45,39 @@ def card(view: SessionView) -> Shown | NotApplicable:
     if misses:
         blocks.append(_table("Misses", misses))
     blocks.append(_table("All forecasts", scores))
+    blocks += _ages(view)
     return Shown(takeaway=_takeaway(scores), blocks=tuple(blocks))
+
+
+def _ages(view: SessionView) -> tuple[Block, ...]:
+    """Hold the forecast ages of trained tokens against the trials'; nothing where no candidate could be a step old."""
+    if view.started is None:
+        return ()
+    updates = view.started.job.algorithm.num_updates
+    rows = tuple(_age_cells(s) for s in lag_scores(view.forecasts, view.trial_ends, num_updates=updates))
+    heads = (
+        column("written for"),
+        column("change"),
+        column("kind"),
+        column("forecast age", "updates at a step's first update"),
+        column("measured age"),
+        numbers("mean off by", "forecast - measured, updates"),
+        numbers("share off by", "largest of any age"),
+    )
+    return (Table(caption="Age of trained tokens, forecast and measured", columns=heads, rows=rows),) if rows else ()
+
+
+def _age_cells(score: LagScore) -> tuple[Cell, ...]:
+    mean, share = score.mean_error, score.share_error
+    return (
+        words(score.target),
+        words(str(score.change)),
+        words("first" if score.is_first else "later"),
+        words(lag_text(score.forecast)),
+        words(lag_text(score.measured)) if score.measured else muted("none"),
+        number(derived(mean, "updates")) if mean is not None else muted("none"),
+        number(derived(share, "frac")) if share is not None else muted("none"),
+    )
 
 
 def _takeaway(scores: Sequence[ForecastScore]) -> str:
