@@ -22,7 +22,7 @@ def card(view: SessionView) -> Shown | NotApplicable:
             column("profile"),
             numbers("free parameters", "fitted on this job"),
             column("trials it learnt from"),
-            numbers("lag", "updates"),
+            numbers("lag", "updates, at most"),
             column("memory fits?"),
         )
         rows = tuple(_inputs(event) for event in view.forecasts)
