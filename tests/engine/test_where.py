@@ -6,6 +6,7 @@ import traceback
 
 import pytest
 
+from steptune.core.errors import TrialError
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.out_of_memory import is_out_of_memory, remedy, told
 from steptune.engine.where import PHASE_OF_FILE, phase_of_stack
@@ -57,6 +58,9 @@ def test_every_file_that_a_phase_owns_exists() -> None:
         (OSError(12, "Cannot allocate memory"), True),
         (RuntimeError("shapes do not match"), False),
         (ValueError("out of memory"), False),
+        (TrialError("the rollout worker (process 7) failed: RuntimeError: [enforce fail] can't allocate memory"), True),
+        (TrialError("the rollout worker (process 7) failed: MemoryError: "), True),
+        (TrialError("the rollout worker (process 7) died, got ...; hint: 9 is often the system out of memory"), False),
     ],
 )
 def test_memory_errors_are_known_by_type_or_words(error: Exception, is_memory: bool) -> None:
@@ -66,7 +70,8 @@ def test_memory_errors_are_known_by_type_or_words(error: Exception, is_memory: b
 def test_the_remedy_is_the_smallest_of_its_phase() -> None:
     knobs = EngineKnobs(micro_batch_tokens=512, rollout_concurrency=12)
     assert remedy("train", knobs) == "`micro_batch_tokens = 256` (it is 512), then `recompute = true`"
-    assert "rollout_concurrency = 6" in remedy("rollout", knobs)
+    assert "`rollout_concurrency = 6`" in remedy("rollout", knobs)
+    assert "`rollout_concurrency` of half the rows" in remedy("rollout", EngineKnobs())
     assert "recompute" not in remedy("train", EngineKnobs(recompute=True))
     assert "neither changes a result" in remedy("unknown", knobs)
 

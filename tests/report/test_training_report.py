@@ -13,6 +13,9 @@ def test_text_and_page_have_the_curve_and_the_checkpoints() -> None:
     for said in (training_text(RUN), training_html(RUN)):
         assert "held-out accuracy 0.500 to 0.750 on 2000 held-out problems" in said
         assert "60.0 %" in said
+        assert "loss" in said
+        assert "0.500 to 0.200" in said
+        assert "entropy" not in said, "no step tells it"
         assert "checkpoints/step-000025" in said
         assert "no architecture of this shape" in said
         assert "checkpoints/step-000040" not in said

@@ -11,7 +11,9 @@ def evaluated(step: int, accuracy: float) -> EvalResult:
 RUN = Training(
     job_name="math <dense>",
     evaluations=(evaluated(0, 0.5), evaluated(25, 0.6), evaluated(40, 0.75)),
-    steps=tuple(TrainedStep(step=i, step_time_s=0.5, reward_mean=0.1 * i, entropy=None) for i in range(4)),
+    steps=tuple(
+        TrainedStep(step=i, step_time_s=0.5, reward_mean=0.1 * i, entropy=None, loss=0.5 - 0.1 * i) for i in range(4)
+    ),
     models=(
         SavedModel(step=25, path="checkpoints/step-000025"),
         SavedModel(step=40, path="checkpoints/step-000040", refused="no architecture of this shape"),

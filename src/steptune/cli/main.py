@@ -125,6 +125,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_report(commands.add_parser("report", help="write or check the report of a run folder"))
     _add_score(commands.add_parser("score", help="how good are forecasts? our own, and any model on public runs"))
     _add_train(commands.add_parser("train", help="SFT, then RL, without tuning"))
+    _add_serve(commands.add_parser("serve", help="a model folder behind an OpenAI-compatible endpoint"))
     doctor = commands.add_parser("doctor", help="can this machine run the embedded engine, and how noisy is it?")
     doctor.epilog = "exit codes: 0 the embedded engine can run, 1 it cannot, 2 a wrong call"
     return parser
@@ -287,18 +288,27 @@ def _add_score(parser: argparse.ArgumentParser) -> None:
 def _add_train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", nargs="?", help="job file (TOML)")
     parser.add_argument("--resume", metavar="RUN", action=_Once, help="go on with a killed run in this run folder")
-    parser.add_argument("--steps", type=int, default=50, help="RL steps in all (default: 50)")
+    parser.add_argument("--steps", type=int, help="RL steps in all (default: 50, or as begun)")
     parser.add_argument(
-        "--validate-every", type=int, default=25, metavar="N", help="RL steps between validations (default: 25)"
+        "--validate-every", type=int, metavar="N", help="RL steps between validations (default: 25, or as begun)"
     )
     parser.add_argument(
-        "--save-every", type=int, metavar="N", help="RL steps between checkpoints (default: one at the end)"
+        "--save-every",
+        type=int,
+        metavar="N",
+        help="RL steps between checkpoints (default: one at the end, or as begun)",
     )
     parser.add_argument(
-        "--state-every", type=int, default=10, metavar="N", help="RL steps between states to resume from (default: 10)"
+        "--state-every", type=int, metavar="N", help="RL steps between states to resume from (default: 10, or as begun)"
     )
     _add_common(parser)
     parser.epilog = f"exit codes: 0 trained, {RUN_CODES}"
+
+
+def _add_serve(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", metavar="FOLDER", help="a checkpoint of `steptune train`, or any model folder")
+    parser.add_argument("--port", type=int, default=8000, help="of the loopback address, 0 for a free one (8000)")
+    parser.epilog = "exit codes: 0 interrupted, 1 the folder or the port cannot be used, 2 a wrong call"
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:

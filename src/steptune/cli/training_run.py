@@ -7,13 +7,12 @@
 The files in the run's folder are replaced at every such point, so a run that dies leaves the curve up to there.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import final
 
 from steptune.core.framework import SavesModels, Session
-from steptune.core.training import SavedModel, TrainedStep, Training
+from steptune.core.training import SavedModel, TrainedStep, Training, TrainingPlan
 from steptune.core.trial import EvalResult, Observation
 from steptune.report.training_html import training_html
 from steptune.report.training_text import training_text
@@ -27,32 +26,31 @@ REPORT_EVERY = 5
 
 NO_MODELS = "this framework saves no models"
 
+NOTHING_LEARNT = (
+    "train: the rewards of every group were equal in all these steps, so no reward moved a weight; hint: unless all "
+    "answers are right, a longer `sft.num_steps`, easier `workload.levels` or a larger `algorithm.group_size`"
+)
+"""Said at every stop that it is true of."""
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TrainingPlan:
-    """How long, and what in between: ``TrainingPlan(num_steps=50, validate_every=25, save_every=None)``."""
 
-    num_steps: int
-    validate_every: int
-    """Steps between two validations; there is one before the first step and one after the last, too."""
-    save_every: int | None
-    """Steps between two checkpoints; None keeps the last only."""
-    state_every: int | None = None
-    """Steps between two states that the session itself saves: the record is written at each, so that both agree."""
+def stops(plan: TrainingPlan, start: int) -> list[int]:
+    """Return every number of steps after ``start`` at which something is due, the last step included.
 
-    def stops(self, start: int) -> list[int]:
-        """Return every number of steps after ``start`` at which something is due, the last step included."""
-        every = [REPORT_EVERY, self.validate_every, *(n for n in (self.save_every, self.state_every) if n)]
-        ends = {at for n in every for at in range(n, self.num_steps, n)} | {self.num_steps}
-        return sorted(at for at in ends if at > start)
+    The record is written at each, so that it agrees with the states that the session itself saves.
+    """
+    every = [REPORT_EVERY, plan.validate_every, *(n for n in (plan.save_every, plan.state_every) if n)]
+    ends = {at for n in every for at in range(n, plan.num_steps, n)} | {plan.num_steps}
+    return sorted(at for at in ends if at > start)
 
-    def is_validated(self, at: int) -> bool:
-        """Return whether accuracy is measured after ``at`` steps."""
-        return at == self.num_steps or at % self.validate_every == 0
 
-    def is_saved(self, at: int) -> bool:
-        """Return whether a checkpoint is written after ``at`` steps."""
-        return at == self.num_steps or (self.save_every is not None and at % self.save_every == 0)
+def is_validated(plan: TrainingPlan, at: int) -> bool:
+    """Return whether accuracy is measured after ``at`` steps."""
+    return at == plan.num_steps or at % plan.validate_every == 0
+
+
+def is_saved(plan: TrainingPlan, at: int) -> bool:
+    """Return whether a checkpoint is written after ``at`` steps."""
+    return at == plan.num_steps or (plan.save_every is not None and at % plan.save_every == 0)
 
 
 @final
@@ -67,20 +65,23 @@ class TrainingRun:
     def run(self, plan: TrainingPlan, done: int | None = None) -> Training:
         """Train from step ``done`` (None: those of the record) to the end of ``plan`` and return the record."""
         done = len(self.training.steps) if done is None else done
+        self.training = self.training.model_copy(update={"plan": plan})
         if not self.training.evaluations:
             start = self._validate()
             self.say(
                 f"train: held-out accuracy of the {self.kind_of_start} {start.accuracy:.3f} "
                 f"({start.num_problems} problems)"
             )
-        for at in plan.stops(done):
+        for at in stops(plan, done):
             steps = self.session.run_steps(at - done)
             self._keep(steps=(*self.training.steps, *map(_kept, steps)))
             self.say(_line(steps))
+            if all(step.zero_advantage_frac == 1 for step in steps):
+                self.say(NOTHING_LEARNT)
             done = at
-            if plan.is_validated(at):
+            if is_validated(plan, at):
                 self.say(f"train: held-out accuracy after {at} steps {self._validate().accuracy:.3f}")
-            if plan.is_saved(at):
+            if is_saved(plan, at):
                 self._save(at)
         return self.training
 
@@ -116,12 +117,22 @@ def _kept(step: Observation) -> TrainedStep:
         memory_peak_bytes=step.memory_peak_bytes,
         completion_len_max=step.completion_len_max,
         completion_len_mean=step.completion_tokens / step.num_rollouts if step.num_rollouts else None,
+        loss=step.loss,
+        grad_norm=step.grad_norm,
+        mixed_groups_frac=step.mixed_groups_frac,
+        zero_advantage_frac=step.zero_advantage_frac,
     )
 
 
 def _line(steps: list[Observation]) -> str:
-    last = steps[-1]
     seconds = sum(step.step_time_s for step in steps) / len(steps)
-    rewards = [step.reward_mean for step in steps if step.reward_mean is not None]
-    reward = f"{sum(rewards) / len(rewards):.3f}" if rewards else "unknown"
-    return f"train: step {last.step + 1}: {seconds:.3f} s per step, reward {reward}, entropy {last.entropy}"
+    reward, loss = _mean([step.reward_mean for step in steps]), _mean([step.loss for step in steps])
+    entropy = _mean([step.entropy for step in steps])
+    return (
+        f"train: step {steps[-1].step + 1}: {seconds:.3f} s per step, reward {reward}, loss {loss}, entropy {entropy}"
+    )
+
+
+def _mean(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return f"{sum(known) / len(known):.3g}" if known else "unknown"

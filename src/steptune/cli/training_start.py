@@ -14,7 +14,7 @@ from steptune.cli.training_run import TRAINING
 from steptune.core.errors import StoreError, explain
 from steptune.core.framework import LaunchSpec
 from steptune.core.job import JobSpec
-from steptune.core.training import Training
+from steptune.core.training import Training, TrainingPlan
 from steptune.engine.checkpoint_file import newest_whole, step_of
 from steptune.engine.compiler import COMPILE, check_compiler
 from steptune.engine.serve import RunFile
@@ -55,12 +55,15 @@ def new_training(args: argparse.Namespace) -> TrainingStart:
     for reason in framework.conflicts(job, settings):
         say(f"train: the tuner would not choose this configuration: {reason}")
     folder.mkdir(parents=True, exist_ok=True)
-    launch = LaunchSpec(settings=settings, seed=job.algorithm.seed, checkpoint_every=args.state_every)
+    every = args.state_every or TrainingPlan().state_every
+    launch = LaunchSpec(settings=settings, seed=job.algorithm.seed, checkpoint_every=every)
     return TrainingStart(job=job, launch=launch, folder=folder, training=Training(job_name=job.name), steps_done=0)
 
 
-def resumed_training(folder: Path) -> TrainingStart:
+def resumed_training(folder: Path, state_every: int | None = None) -> TrainingStart:
     """Return the run of ``folder`` from its newest whole state, or from its start where none was saved.
+
+    ``state_every`` None saves states as often as before.
 
     Raises:
         StoreError: the folder is of no training run, or its record was edited.
@@ -85,7 +88,10 @@ def resumed_training(folder: Path) -> TrainingStart:
     return TrainingStart(
         job=begun.job,
         launch=LaunchSpec(
-            settings=dict(begun.knobs), seed=begun.seed, checkpoint_every=begun.checkpoint_every, resume=True
+            settings=dict(begun.knobs),
+            seed=begun.seed,
+            checkpoint_every=state_every or begun.checkpoint_every,
+            resume=True,
         ),
         folder=folder,
         training=before(known, done),
@@ -97,6 +103,7 @@ def before(known: Training, done: int) -> Training:
     """Return the record as it was after ``done`` steps: what came later is done again."""
     return Training(
         job_name=known.job_name,
+        plan=known.plan,
         evaluations=tuple(held for held in known.evaluations if held.step <= done),
         steps=tuple(step for step in known.steps if step.step < done),
         models=tuple(model for model in known.models if model.step <= done),

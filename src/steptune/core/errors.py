@@ -7,6 +7,7 @@ Tree::
     ├── LimitError(ValueError)        no configuration can meet the owner's limits
     ├── HealthError(RuntimeError)     the run does not learn, so tuning it is pointless
     ├── TrialError(RuntimeError)      a launched run died, hung or reported nonsense
+    │   └── OutOfMemoryError(MemoryError)  it asked for memory that it did not get
     ├── BudgetSpentError(RuntimeError)  what was about to run would outlast the budget
     ├── ModelError(ValueError)        a model folder cannot be used
     ├── DeviceError(ValueError)       the facts of a device are not known
@@ -37,6 +38,10 @@ class HealthError(StepTuneError, RuntimeError):
 
 class TrialError(StepTuneError, RuntimeError):
     """A launched run died, hung or reported something impossible."""
+
+
+class OutOfMemoryError(TrialError, MemoryError):
+    """A launched run asked for memory that it did not get."""
 
 
 class BudgetSpentError(StepTuneError, RuntimeError):

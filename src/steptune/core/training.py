@@ -1,7 +1,25 @@
-"""What a plain training run did: its curve on the held-out problems, its steps and its checkpoints."""
+"""What a plain training run is to do and did: its curve on the held-out problems, its steps and its checkpoints."""
+
+from typing import Annotated
+
+from pydantic import Field
 
 from steptune.core.records import Record
 from steptune.core.trial import EvalResult
+
+PositiveInt = Annotated[int, Field(gt=0)]
+
+
+class TrainingPlan(Record):
+    """How long, and what in between: ``TrainingPlan(num_steps=50, validate_every=25)``."""
+
+    num_steps: PositiveInt = 50
+    validate_every: PositiveInt = 25
+    """Steps between two validations; there is one before the first step and one after the last, too."""
+    save_every: PositiveInt | None = None
+    """Steps between two checkpoints; None keeps the last only."""
+    state_every: PositiveInt | None = 10
+    """Steps between two states to go on from; None where the session saves none."""
 
 
 class TrainedStep(Record):
@@ -19,6 +37,13 @@ class TrainedStep(Record):
     memory_peak_bytes: float | None = None
     completion_len_max: float | None = None
     completion_len_mean: float | None = None
+    loss: float | None = None
+    grad_norm: float | None = None
+    """Before clipping, mean of the step's updates."""
+    mixed_groups_frac: float | None = None
+    """Groups whose rewards differ, 0..1; the others teach nothing."""
+    zero_advantage_frac: float | None = None
+    """Rows that add nothing to the policy's gradient, 0..1."""
 
 
 class SavedModel(Record):
@@ -39,6 +64,8 @@ class Training(Record):
     """
 
     job_name: str
+    plan: TrainingPlan | None = None
+    """What it goes on with when it is resumed; None in a record that was written before there was one."""
     evaluations: tuple[EvalResult, ...] = ()
     """On the same held-out problems with the same dice, in order; the first is of the start."""
     steps: tuple[TrainedStep, ...] = ()

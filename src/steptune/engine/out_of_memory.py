@@ -8,8 +8,11 @@ from typing import Protocol
 
 from steptune.engine.where import phase_of_stack
 
-SIGNS = ("can't allocate memory", "cannot allocate memory", "out of memory", "not enough memory", "unable to mmap")
-"""Words of torch's allocators, of mmap and of the operating system."""
+SIGNS = (
+    *("can't allocate memory", "cannot allocate memory", "out of memory", "not enough memory", "unable to mmap"),
+    *("memoryerror", "std::bad_alloc"),
+)
+"""Words of torch's allocators, of mmap and the operating system, and what a worker calls such an error of its own."""
 
 
 class MemoryKnobs(Protocol):
@@ -33,7 +36,7 @@ class MemoryKnobs(Protocol):
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether ``error`` says that memory could not be had."""
-    text = str(error).lower()
+    text = str(error).partition("; hint: ")[0].lower()  # our hints speak of memory where a cause can only be guessed
     return isinstance(error, MemoryError) or (
         isinstance(error, RuntimeError | OSError) and any(sign in text for sign in SIGNS)
     )
@@ -58,11 +61,10 @@ def remedy(phase: str, knobs: MemoryKnobs) -> str:
         "train": f"`micro_batch_tokens = {half}` (it is {knobs.micro_batch_tokens})"
         + ("" if knobs.recompute else ", then `recompute = true`"),
         "old_logprob": f"`logprob_batch_tokens = {half}`",
-        "rollout": "`rollout_concurrency = "
-        + (
-            f"{max(1, knobs.rollout_concurrency // 2)}`"
+        "rollout": (
+            f"`rollout_concurrency = {max(1, knobs.rollout_concurrency // 2)}`"
             if knobs.rollout_concurrency
-            else "` of half the rows of a step"
+            else "`rollout_concurrency` of half the rows of a step"
         )
         + ", the mathematics stays",
     }

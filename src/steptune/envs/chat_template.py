@@ -54,12 +54,12 @@ class ChatTemplate:
         Raises:
             ModelError: the template is wrong, or refuses the message.
         """
-        from jinja2 import TemplateError
-
         messages = [{"role": "user", "content": text}]
         try:
             return _compiled(self.text).render(messages=messages, add_generation_prompt=True, **self.specials)
-        except TemplateError as error:
+        except ModelError:
+            raise
+        except Exception as error:  # somebody else's program, which may fail as it likes
             raise _refused("the chat template fails", error, "a prompt", "leave `model.chat` out") from error
 
 

@@ -1,5 +1,7 @@
 """What the page and the text of a training run share: headline, table of validations, list of checkpoints."""
 
+import math
+
 from steptune.core.training import Training
 from steptune.report.blocks import Table, Text
 from steptune.report.cells import number, numbers, words
@@ -33,6 +35,22 @@ def validation_table(training: Training) -> Table:
     heads = (numbers("RL steps"), numbers("accuracy"), numbers("hit the limit"), numbers("completion length"))
     caption = "Validation: one sample per held-out problem, the same problems and the same dice each time"
     return Table(caption=caption, columns=heads, rows=rows)
+
+
+def step_trends(training: Training) -> tuple[tuple[str, str, list[float]], ...]:
+    """Return name, unit and value per step of every trend that the record tells; what one step lacks is NaN."""
+    columns = (
+        ("reward", "1", [held.reward_mean for held in training.steps]),
+        ("entropy", "nat", [held.entropy for held in training.steps]),
+        ("loss", "1", [held.loss for held in training.steps]),
+        ("gradient norm", "1", [held.grad_norm for held in training.steps]),
+        ("step time", "s", [held.step_time_s for held in training.steps]),
+    )
+    return tuple(
+        (name, unit, [math.nan if value is None else value for value in values])
+        for name, unit, values in columns
+        if any(value is not None for value in values)
+    )
 
 
 def model_lines(training: Training) -> Text:

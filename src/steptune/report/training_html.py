@@ -1,7 +1,5 @@
 """A training run as one page: the curve on the held-out problems first, then the steps and the checkpoints."""
 
-import math
-
 from steptune import __version__
 from steptune.core.training import Training
 from steptune.report.diagnosis_html import card
@@ -9,7 +7,7 @@ from steptune.report.html_blocks import block_markup
 from steptune.report.html_page import page
 from steptune.report.markup import Markup, element, joined, prose
 from steptune.report.svg.trend import draw_trend
-from steptune.report.training_blocks import headline, model_lines, validation_table
+from steptune.report.training_blocks import headline, model_lines, step_trends, validation_table
 
 FOOTNOTE = (
     "Every number was measured in this run, on this machine. Nothing was sent anywhere to make this page, and it loads "
@@ -49,17 +47,8 @@ def _validation(training: Training) -> list[Markup]:
 def _steps(training: Training) -> Markup:
     if not training.steps:
         return joined()
-    columns = (
-        ("reward", "1", [held.reward_mean for held in training.steps]),
-        ("entropy", "nat", [held.entropy for held in training.steps]),
-        ("step time", "s", [held.step_time_s for held in training.steps]),
-    )
-    rows = [draw_trend(name, [_or_nan(x) for x in values], unit, "") for name, unit, values in columns]
+    rows = [draw_trend(name, values, unit, "") for name, unit, values in step_trends(training)]
     return _chart("Over the RL steps (measured), each on a scale of its own", *rows)
-
-
-def _or_nan(value: float | None) -> float:
-    return math.nan if value is None else value
 
 
 def _chart(caption: str, *rows: Markup) -> Markup:

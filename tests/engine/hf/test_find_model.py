@@ -185,6 +185,9 @@ def test_a_chat_without_a_template_and_a_template_that_fails_are_refused(folder:
         ("{% if", "the chat template fails"),
         ("{{ raise_exception('no users') }}", "refuses the prompt, got no users"),
         ("{{ ().__class__.__mro__ }}", "the chat template fails"),
+        ("{% for i in range(10**9) %}x{% endfor %}", "the chat template fails, got Range too big"),
+        ("{{ 1 // 0 }}", "the chat template fails"),
+        ("{{ 'a' + 1 }}", "the chat template fails"),
     ):
         write_json(folder / "tokenizer_config.json", {**settings, "chat_template": template})
         assert words in refusal(folder, chat=True), template

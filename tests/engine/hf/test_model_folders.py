@@ -144,6 +144,9 @@ def test_a_tied_head_may_be_written_out_but_must_be_the_embedding(folder: Path) 
         ({"architectures": ["Qwen3MoEForCausalLM"]}, ["architecture", "did you mean `Qwen3MoeForCausalLM`?"]),
         ({"architectures": ["GPT2LMHeadModel"]}, ["got `GPT2LMHeadModel`", "LlamaForCausalLM"]),
         ({"architectures": None}, ["got `none`"]),
+        ({"architectures": "GPT2LMHeadModel"}, ["got `GPT2LMHeadModel`"]),
+        ({"layer_types": 4}, ["of another kind than transformers writes", "not iterable"]),
+        ({"rope_parameters": [1]}, ["of another kind than transformers writes", "list"]),
         ({"hidden_act": "gelu"}, ["`hidden_act`", "got gelu", "silu"]),
         ({"use_sliding_window": True}, ["does not know: `use_sliding_window`", "got True"]),
         ({"layer_types": ["full_attention", "sliding_attention"]}, ["`layer_types`", "sliding_attention"]),
@@ -177,8 +180,28 @@ def test_a_configuration_the_engine_would_compute_otherwise_is_refused(
     ],
 )
 def test_a_damaged_file_is_told_as_such(folder: Path, file: str, text: str, words: str) -> None:
+    if file.endswith("index.json"):
+        (folder / "model.safetensors").unlink()
     (folder / file).write_text(text)
     assert words in complaint(folder)
+
+
+def test_whole_numbers_are_no_weights(folder: Path) -> None:
+    edit_tensors(folder, lambda t: t.update({"model.norm.weight": torch.ones(16, dtype=torch.int8)}))
+    assert "`model.norm.weight` has numbers that are no weights by themselves, got I8" in complaint(folder)
+
+
+@pytest.mark.parametrize("broken", [torch.nan, torch.inf])
+def test_a_weight_that_is_not_finite_is_named(folder: Path, broken: float) -> None:
+    edit_tensors(folder, lambda t: t["model.norm.weight"][3:4].fill_(broken))
+    assert "`model.norm.weight` is not finite" in complaint(folder)
+
+
+def test_one_file_goes_before_an_index_that_was_left_beside_it(folder: Path) -> None:
+    (folder / "model.safetensors.index.json").write_text(
+        json.dumps({"weight_map": {"model.norm.weight": "gone.safetensors"}})
+    )
+    assert load_model(folder)
 
 
 def test_a_folder_that_is_none_is_told_as_such(tmp_path: Path) -> None:

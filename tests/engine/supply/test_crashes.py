@@ -15,6 +15,7 @@ from steptune.core.job import JobSpec
 from steptune.core.trial import Observation
 from steptune.engine.checkpoint_file import newest_whole
 from steptune.engine.loop import Loop
+from steptune.engine.out_of_memory import is_out_of_memory
 from steptune.engine.supply.one_step_off import OneStepOff
 from steptune.engine.wire_end import last_words
 
@@ -64,6 +65,7 @@ def test_a_worker_killed_in_the_middle_of_a_real_run_is_named_with_its_last_word
         [loop.step() for _ in range(5)]
     assert f"process {worker.pid}" in str(error.value)
     assert "hint:" in str(error.value)
+    assert not is_out_of_memory(error.value), "a guess in a hint is no cause"
     loop.close()
     assert not worker.is_alive()
     # what was trained is on disk, and a new run goes on from it

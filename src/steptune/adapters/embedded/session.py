@@ -12,7 +12,7 @@ from typing import IO, Any, final
 
 from steptune.adapters.embedded.hang import where_it_hangs
 from steptune.adapters.embedded.idle import waiting
-from steptune.core.errors import TrialError
+from steptune.core.errors import OutOfMemoryError, TrialError
 from steptune.core.profile import SampledLengths
 from steptune.core.trial import EvalResult, Observation
 from steptune.engine.compiler import CACHE_VARIABLE
@@ -143,7 +143,7 @@ class EngineSession:
         if answer["answer"] == "error":
             self.close()
             if answer["kind"] == "out_of_memory":
-                raise MemoryError(answer["text"])
+                raise OutOfMemoryError(answer["text"])
             raise TrialError(f"{answer['kind']}: {answer['text']}")
         return answer
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from steptune.core.errors import ModelError, explain, nearest
 from steptune.core.model import DenseModel, ExpertFields, HybridFields, HybridModel, HybridMoEModel, ModelSpec, MoEModel
-from steptune.engine.hf.fields import Config, shared_fields, shared_settings
+from steptune.engine.hf.fields import Config, first_architecture, shared_fields, shared_settings
 from steptune.engine.hf.qwen3_5 import (
     USED_BY_HYBRID_EXPERTS,
     USED_BY_HYBRIDS,
@@ -67,15 +67,15 @@ def spec_of_config(config: Config) -> ModelSpec:
         ModelError: an architecture or a setting the engine does not have, or one that is missing or nonsense.
     """
     config = without_vision(config)
-    names = config.get("architectures") or ["none"]
-    architecture = ARCHITECTURES.get(str(names[0]))
+    name = first_architecture(config)
+    architecture = ARCHITECTURES.get(name)
     if architecture is None:
         raise ModelError(
             explain(
                 "the engine does not have this architecture",
-                got=f"`{names[0]}`",
+                got=f"`{name}`",
                 allowed=", ".join(ARCHITECTURES),
-                hint=nearest(str(names[0]), ARCHITECTURES),
+                hint=nearest(name, ARCHITECTURES),
             )
         )
     _refuse_unknown(config, architecture.used | HARMLESS)
@@ -93,6 +93,15 @@ def spec_of_config(config: Config) -> ModelSpec:
                 f"`config.json` has no usable value for `{'.'.join(map(str, first['loc']))}`",
                 got=first["input"],
                 allowed=first["msg"],
+                hint="take the config.json that came with the weights",
+            )
+        ) from error
+    except (TypeError, AttributeError) as error:
+        raise ModelError(
+            explain(
+                "`config.json` has a setting of another kind than transformers writes",
+                got=error,
+                allowed="lists and tables where it has them",
                 hint="take the config.json that came with the weights",
             )
         ) from error

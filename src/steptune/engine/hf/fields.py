@@ -10,6 +10,12 @@ Config = Mapping[str, Any]
 """A parsed `config.json`."""
 
 
+def first_architecture(config: Config) -> str:
+    """Return the class that the weights are of; "none" where the configuration does not say."""
+    named = config.get("architectures") or ["none"]
+    return str(named[0] if isinstance(named, list) else named)
+
+
 def shared_fields(config: Config) -> dict[str, Any]:
     """Return the fields of `core.model.DecoderModel`.
 

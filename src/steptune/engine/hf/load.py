@@ -24,6 +24,9 @@ from steptune.engine.hf.recipes import Recipe, recipes
 WEIGHTS, INDEX, CONFIG = "model.safetensors", "model.safetensors.index.json", "config.json"
 """File names: all weights in one file, or an index that names the file of every tensor."""
 
+FORMATS = ("F32", "BF16", "F16", "F64")
+"""Number formats of weights, as safetensors names them. Whole numbers and 8-bit floats mean nothing without scales."""
+
 NUM_NAMED = 3
 """Tensors an error names before it only counts."""
 
@@ -50,6 +53,10 @@ class Stored:
         """Return its shape, unread."""
         return tuple(self.file.get_slice(self.name).get_shape())
 
+    def dtype(self) -> str:
+        """Return its number format as safetensors names it, unread."""
+        return self.file.get_slice(self.name).get_dtype()
+
 
 Files = dict[str, Stored]
 """Every tensor of a folder by the name it has in a text model."""
@@ -75,7 +82,7 @@ def load_model(folder: Path, dtype: torch.dtype = torch.float32) -> tuple[ModelS
 
     Raises:
         ModelError: a file is missing or damaged; an architecture or setting the engine does not have; a tensor
-            that is missing, left over or of another shape.
+            that is missing, left over, of another shape, of whole numbers, or that holds NaN or infinity.
     """
     with ExitStack() as stack:
         checked = check_model(folder, stack)
@@ -103,11 +110,20 @@ def check_model(folder: Path, stack: ExitStack) -> Checked:
 
 
 def _assembled(recipe: Recipe, files: Files) -> Tensor:
-    parts = [files[name].tensor() for name, _ in recipe.files()]
+    parts = [_finite(files[name]) for name, _ in recipe.files()]
     if recipe.num_experts is None:
         return recipe.layout.join(parts)
     per_expert = len(recipe.parts)
     return torch.stack([recipe.layout.join(parts[i : i + per_expert]) for i in range(0, len(parts), per_expert)])
+
+
+def _finite(stored: Stored) -> Tensor:
+    """Read a tensor and look at every number of it."""
+    read = stored.tensor()
+    if not bool(read.isfinite().all()):
+        hint = "these weights have diverged or are damaged: download them again"
+        raise _refused(f"`{stored.name}` is not finite", "NaN or infinity in it", "finite numbers", hint)
+    return read
 
 
 def _text_part(folder: Path, files: Files) -> Files:
@@ -129,12 +145,12 @@ def _open(folder: Path, stack: ExitStack) -> Files:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Return the files that hold the weights, in order of name.
+    """Return the files that hold the weights, in order of name; one file goes before an index, as in transformers.
 
     Raises:
         ModelError: the index is damaged.
     """
-    if not (folder / INDEX).exists():
+    if (folder / WEIGHTS).exists() or not (folder / INDEX).exists():
         return [folder / WEIGHTS]
     weight_map = _read_json(folder / INDEX).get("weight_map")
     if not isinstance(weight_map, dict):
@@ -167,6 +183,9 @@ def _check(files: Files, expected: dict[str, Shape], *, is_tied: bool) -> None:
         if got != shape:
             hint = "config.json belongs to another model"
             raise _refused(f"`{name}` has another shape than config.json says", got, str(shape), hint)
+        if (number := files[name].dtype()) not in FORMATS:
+            hint = "take the weights as they were trained, not a quantized copy"
+            raise _refused(f"`{name}` has numbers that are no weights by themselves", number, ", ".join(FORMATS), hint)
 
 
 def _is_redundant(name: str, files: Files, *, is_tied: bool) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from steptune.core.errors import ModelError, explain
 from steptune.core.model import HybridFields, HybridModel, HybridMoEModel
-from steptune.engine.hf.fields import Config, rope_table, shared_fields
+from steptune.engine.hf.fields import Config, first_architecture, rope_table, shared_fields
 
 USED_BY_HYBRIDS = frozenset(
     {
@@ -41,12 +41,11 @@ LEFT_OUT = ("model.visual.", "mtp.")
 
 def without_vision(config: Config) -> Config:
     """Return the text model's configuration: the part of a model that also sees, any other as it is."""
-    names = config.get("architectures") or ["none"]
-    text = config.get("text_config")
-    if names[0] not in WITH_VISION or not isinstance(text, dict):
+    name, text = first_architecture(config), config.get("text_config")
+    if name not in WITH_VISION or not isinstance(text, dict):
         return config
     tied = {"tie_word_embeddings": config.get("tie_word_embeddings", False)}
-    return tied | text | {"architectures": [WITH_VISION[names[0]]]}
+    return tied | text | {"architectures": [WITH_VISION[name]]}
 
 
 def hybrid(config: Config) -> HybridModel:

@@ -12,6 +12,7 @@ from pydantic import Field, StrictInt, StrictStr, ValidationError
 from steptune.core.errors import JobError, explain
 from steptune.core.records import Record
 
+Text = Annotated[StrictStr, Field(min_length=1)]
 Tokens = Annotated[list[StrictInt], Field(min_length=1)]
 
 
@@ -34,8 +35,8 @@ class CompletionRequest(Record):
     """
 
     model: StrictStr | None = None
-    prompt: Annotated[StrictStr, Field(min_length=1)] | Tokens | Annotated[list[Tokens], Field(min_length=1)]
-    """Text, token ids, or several prompts as token ids."""
+    prompt: Text | Tokens | Annotated[list[Text], Field(min_length=1)] | Annotated[list[Tokens], Field(min_length=1)]
+    """Text, token ids, or several prompts of either kind."""
     n: Annotated[StrictInt, Field(ge=1, le=1024)] = 1
     """Completions per prompt."""
     max_tokens: Annotated[StrictInt, Field(ge=1)] = 16
@@ -86,12 +87,9 @@ def prompts_of(request: CompletionRequest, tokenizer: Tokenizer | None) -> list[
         ReadError: text that the tokenizer cannot read.
     """
     prompt: Any = request.prompt
-    if isinstance(prompt, str):
-        if tokenizer is None:
-            raise JobError(
-                explain(
-                    "this server has no tokenizer", got="a prompt as text", allowed="token ids", hint="send token ids"
-                )
-            )
-        return [tokenizer.encode(prompt)]
-    return prompt if isinstance(prompt[0], list) else [prompt]
+    prompts: list[Any] = [prompt] if isinstance(prompt, str) or isinstance(prompt[0], int) else prompt
+    if isinstance(prompts[0], str) and tokenizer is None:
+        raise JobError(
+            explain("this server has no tokenizer", got="a prompt as text", allowed="token ids", hint="send token ids")
+        )
+    return [tokenizer.encode(one) if tokenizer is not None and isinstance(one, str) else one for one in prompts]
