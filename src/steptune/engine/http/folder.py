@@ -1,4 +1,4 @@
-"""A model folder behind the endpoint: what `steptune serve` starts, of a checkpoint of `steptune train` or any other."""
+"""A model folder behind the endpoint, as `steptune serve` starts it: a checkpoint of `steptune train` or any other."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
