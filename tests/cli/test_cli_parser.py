@@ -34,6 +34,7 @@ FLAGS = {
             "job",
         )
     ],
+    "serve": ["--help", "--port", "folder"],
     "doctor": ["--help"],
 }
 """What users have in their scripts. A flag may be added here; none is removed or renamed without a reason to them."""
