@@ -2,21 +2,23 @@
 
 import logging
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
-from steptune.core.errors import HealthError
+from steptune.core.errors import HealthError, JobError
 from steptune.core.job import DenseModel, JobSpec, MathWorkload, SftSpec
 from steptune.core.pretrained import Pretrained
 from steptune.engine import sft
 from steptune.engine.demonstrations import demonstrated_problems, demonstration_inputs
-from steptune.engine.model import build_model
+from steptune.engine.model import Transformer, build_model
 from steptune.engine.sft import FINAL_LR_FRAC, load_or_train, lr_frac, sft_key, sft_train
 from steptune.envs.math.problems import Problem
 from steptune.envs.math.tokenizer import MathTokenizer
+from steptune.envs.vocabulary import MATH
 
 TINY = DenseModel(num_layers=1, d_model=16, num_heads=2, num_kv_heads=1, d_ff=24)
 JOB = JobSpec(name="tiny", model=TINY, workload=MathWorkload(levels=(1, 2)), sft=SftSpec(num_steps=3, batch_size=8))
@@ -167,3 +169,25 @@ def test_a_damaged_start_is_reported_and_replaced(
 def test_a_loss_that_is_not_finite_is_refused() -> None:
     with pytest.raises(HealthError, match=r"SFT diverged.*hint: lower `sft.lr`"):
         sft_train(with_sft(lr=1e30, num_steps=5))
+
+
+def test_a_gradient_that_is_not_finite_in_the_last_step_is_refused_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    # the loss before it is finite, and nothing looks at the weights after it
+    make = sft.new_model
+
+    def broken(job: JobSpec) -> Transformer:
+        model = make(job)
+        next(model.parameters()).register_hook(lambda gradient: gradient * torch.inf)
+        return model
+
+    monkeypatch.setattr(sft, "new_model", broken)
+    with pytest.raises(HealthError, match=r"SFT diverged at step 0, got loss \d.*, gradient norm (nan|inf); allowed"):
+        sft_train(with_sft(num_steps=1))
+
+
+def test_a_demonstration_beyond_the_models_context_is_refused() -> None:
+    problem = Problem(text="3+8+5?", answer=16, demonstration="3+8=11+5#16", level=2)
+    # BOS, six tokens of prompt, eleven of the demonstration and the end of sequence
+    assert demonstration_inputs([problem], replace(MATH, context_len=19))
+    with pytest.raises(JobError, match="longer than the model's context, got 19 tokens; allowed: 18 together"):
+        demonstration_inputs([problem], replace(MATH, context_len=18))

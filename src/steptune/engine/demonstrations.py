@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
+from steptune.core.errors import JobError, explain
 from steptune.core.job import JobSpec
 from steptune.engine.inputs import JoinedRows, MicroInputs, build_inputs
 from steptune.engine.plan import plan_batch
@@ -25,11 +26,16 @@ def demonstrated_problems(job: JobSpec, step: int) -> list[Problem]:
 
 
 def demonstration_inputs(problems: Sequence[Problem], vocabulary: Vocabulary = MATH) -> MicroInputs:
-    """Return prompt and demonstration of every problem as one packed micro-batch; targets are the completions."""
+    """Return prompt and demonstration of every problem as one packed micro-batch; targets are the completions.
+
+    Raises:
+        JobError: a row is longer than the model's context.
+    """
     prompts = [vocabulary.encode_prompt(problem.text) for problem in problems]
     completions = [vocabulary.encode_completion(problem.demonstration) for problem in problems]
     prompt_lengths, lengths = [len(row) for row in prompts], [len(row) for row in completions]
     whole = [prompt + completion for prompt, completion in zip(prompts, completions, strict=True)]
+    _check_context(max(map(len, whole)), vocabulary.context_len)
     num_tokens = sum(map(len, whole))
     plan = plan_batch(
         prompt_lengths, lengths, layout="packed", token_budget=num_tokens, max_completion_len=max(lengths)
@@ -42,6 +48,18 @@ def demonstration_inputs(problems: Sequence[Problem], vocabulary: Vocabulary = M
         mask_BT=torch.arange(max(lengths)) < torch.tensor(lengths)[:, None],
     )
     return build_inputs(joined, micro)
+
+
+def _check_context(longest: int, context_len: int | None) -> None:
+    if context_len is not None and longest > context_len:
+        raise JobError(
+            explain(
+                "prompt and demonstration are longer than the model's context",
+                got=f"{longest} tokens",
+                allowed=f"{context_len} together",
+                hint="shorten `workload.prompt`, take easier `workload.levels`, or go without SFT: `sft.num_steps = 0`",
+            )
+        )
 
 
 def _padded(rows: Sequence[Sequence[int]], pad_id: int) -> torch.Tensor:

@@ -128,7 +128,8 @@ def sft_train(job: JobSpec, progress: Progress | None = None) -> State:
     They begin fresh, or with the weights of the job's model folder; no step leaves those as they are.
 
     Raises:
-        HealthError: the loss became NaN.
+        HealthError: loss or gradient became NaN or infinite.
+        JobError: a demonstration is longer than the model's context.
         ModelError: the model folder has gone or changed.
     """
     model, num_steps = _first_model(job), job.sft.num_steps
@@ -136,11 +137,14 @@ def sft_train(job: JobSpec, progress: Progress | None = None) -> State:
     for step in range(num_steps):
         for group in optimizer.param_groups:
             group["lr"] = job.sft.lr * lr_frac(step, num_steps)
-        loss = _step(model, optimizer, job, step)
-        if not math.isfinite(loss):
+        loss, norm = _step(model, optimizer, job, step)
+        if not (math.isfinite(loss) and math.isfinite(norm)):
             raise HealthError(
                 explain(
-                    f"SFT diverged at step {step}", got=f"loss {loss}", allowed="a finite loss", hint="lower `sft.lr`"
+                    f"SFT diverged at step {step}",
+                    got=f"loss {loss}, gradient norm {norm}",
+                    allowed="a finite loss and a finite norm",
+                    hint="lower `sft.lr`",
                 )
             )
         if progress is not None:
@@ -155,16 +159,17 @@ def lr_frac(step: int, num_steps: int) -> float:
     return warmup * (FINAL_LR_FRAC + (1 - FINAL_LR_FRAC) * cosine)
 
 
-def _step(model: Transformer, optimizer: torch.optim.Optimizer, job: JobSpec, step: int) -> float:
+def _step(model: Transformer, optimizer: torch.optim.Optimizer, job: JobSpec, step: int) -> tuple[float, float]:
+    """Step; return the loss before it and the norm before clipping."""
     inputs = demonstration_inputs(demonstrated_problems(job, step), vocabulary_of(job))
     hidden_ND = model.hidden(inputs.tokens_N, inputs.positions_N, inputs.context)
     logits_CV = model.logits(hidden_ND[inputs.predict_C])
     loss = F.cross_entropy(logits_CV, inputs.target_C, label_smoothing=job.sft.label_smoothing)
     loss.backward()
-    torch.nn.utils.clip_grad_norm_(model.parameters(), MAX_GRAD_NORM)
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), MAX_GRAD_NORM)
     optimizer.step()
     optimizer.zero_grad()
-    return float(loss.detach())
+    return float(loss.detach()), float(norm)
 
 
 def _first_model(job: JobSpec) -> Transformer:
