@@ -2,7 +2,7 @@ import math
 from typing import Any
 
 import pytest
-from observation_factory import steps
+from observation_factory import steps, steps_with
 
 from steptune.core.verdict import Judgement
 from steptune.guard.entropy_guard import check_entropy
@@ -47,3 +47,17 @@ def test_missing_or_broken_metrics_are_inconclusive_in_either_arm(broken: dict[s
 def test_a_baseline_without_entropy_or_gradient_shows_nothing() -> None:
     assert check_entropy(steps(entropy=0.0), steps(entropy=0.0)).judgement is Judgement.INCONCLUSIVE
     assert check_entropy(steps(grad_norm=0.0), steps(grad_norm=0.0)).judgement is Judgement.INCONCLUSIVE
+
+
+def test_a_baseline_most_of_whose_steps_have_no_gradient_is_compared_in_those_that_have() -> None:
+    baseline = steps_with("grad_norm", [0.0, 0.3, 0.0, 0.0, 0.4, 0.0, 0.3, 0.0, 0.2, 0.0])
+    assert check_entropy(steps_with("grad_norm", [0.0, 0.3, 0.3, 0.3, 0.0, 0.3]), baseline).judgement is Judgement.PASS
+    wild = check_entropy(steps_with("grad_norm", [0.0, 2.0, 2.0, 2.0, 2.0]), baseline)
+    assert wild.judgement is Judgement.FAIL
+    few = check_entropy(steps_with("grad_norm", [0.0, 0.3, 0.3, 0.3, 0.0]), baseline)
+    assert few.judgement is Judgement.INCONCLUSIVE
+
+
+def test_a_gradient_that_vanishes_in_most_steps_of_the_candidate_alone_fails() -> None:
+    candidate = steps_with("grad_norm", [0.0, 0.3, 0.0, 0.3, 0.0])
+    assert check_entropy(candidate, steps()).judgement is Judgement.FAIL

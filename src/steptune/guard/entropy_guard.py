@@ -31,7 +31,7 @@ def check_entropy(candidate: Sequence[Observation], baseline: Sequence[Observati
         f"gradient norm within a factor {MAX_GRAD_NORM_RATIO:g}"
     )
     entropy_ratio = _ratio_of_medians([o.entropy for o in candidate], [o.entropy for o in baseline])
-    norm_ratio = _ratio_of_medians([o.grad_norm for o in candidate], [o.grad_norm for o in baseline])
+    norm_ratio = _norm_ratio([o.grad_norm for o in candidate], [o.grad_norm for o in baseline])
     known = None if entropy_ratio is None else Estimate(value=entropy_ratio, unit="x", source=Source.DERIVED)
     return combined(NAME, [_entropy(entropy_ratio), _grad_norm(norm_ratio)], limit=limit, measured=known)
 
@@ -47,6 +47,17 @@ def _grad_norm(ratio: float | None) -> Finding:
         return unknown(f"need gradient norms above zero in {MIN_STEPS} steps of both arms")
     is_near = 1 / MAX_GRAD_NORM_RATIO <= ratio <= MAX_GRAD_NORM_RATIO
     return held(is_near, f"median gradient norm {ratio:.3g} times the baseline's")
+
+
+def _norm_ratio(candidate: Sequence[float | None], baseline: Sequence[float | None]) -> float | None:
+    """Return the ratio of medians; where most of the baseline's own steps have no gradient, of the steps that have one.
+
+    Few and small groups are often all equal, and their batches teach nothing under either configuration.
+    """
+    ours, theirs = finite_or_none(candidate), finite_or_none(baseline)
+    if ours is None or theirs is None or not theirs or statistics.median(theirs) > 0:
+        return _ratio_of_medians(candidate, baseline)
+    return _ratio_of_medians([norm for norm in ours if norm > 0], [norm for norm in theirs if norm > 0])
 
 
 def _ratio_of_medians(candidate: Sequence[float | None], baseline: Sequence[float | None]) -> float | None:
