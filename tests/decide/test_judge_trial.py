@@ -141,3 +141,21 @@ def test_one_block_whose_guard_is_open_is_no_lead() -> None:
     open_guard = verdicts(OWED, mismatch=Judgement.INCONCLUSIVE)
     outcome, _ = judge_trial(trial(times(0.86, n=1)), open_guard, noise(), replayed(0.85, 0.83, 0.87))
     assert outcome is Outcome.EXTEND
+
+
+def test_one_block_beyond_any_drift_is_a_lead_without_a_replay() -> None:
+    # launches 2 % apart: at most 0.7 x exp(3 x 0.02) = 0.743 < 0.98 x 0.8
+    outcome, reasons = judge_trial(trial(times(0.7, n=1)), verdicts(OWED), noise())
+    assert outcome is Outcome.ADOPT
+    assert reasons[0].startswith("a lead beyond any drift, for the confirmation to prove: 0.7 of")
+
+
+@pytest.mark.parametrize("ratio", [0.76, 1.0, math.nan])
+def test_one_block_that_a_faster_machine_may_have_made_asks_for_both_arms(ratio: float) -> None:
+    outcome, _ = judge_trial(trial(times(ratio, n=1)), verdicts(OWED), noise())
+    assert outcome is Outcome.EXTEND
+
+
+def test_a_failed_guard_rejects_one_block_beyond_any_drift() -> None:
+    failed = verdicts(OWED, mismatch=Judgement.FAIL)
+    assert judge_trial(trial(times(0.5, n=1)), failed, noise())[0] is Outcome.REJECT

@@ -10,7 +10,7 @@ from steptune.core.change import Change, Move
 from steptune.core.decision import Outcome
 from steptune.core.estimate import Estimate, Source
 from steptune.core.event import Forecasted, TrialEnded
-from steptune.core.job import LimitsSpec
+from steptune.core.job import LimitsSpec, Objective
 from steptune.core.knob import Effect, KnobValue, Restart
 from steptune.core.phase import Role
 from steptune.core.profile import NoiseFloor
@@ -172,6 +172,24 @@ def test_a_gain_that_is_forecast_to_be_clear_is_priced_at_two_pairs() -> None:
     assert cost(moved(a=1), 0.4) == pytest.approx(20 + 0.8 + 7.2)
     # 4 % are not clear: four blocks, and of 1 + 8 steps, for two steps of the repeat lie 16 % apart
     assert cost(moved(a=1), 0.48) == pytest.approx(20 + 0.96 + 36 * 0.98)
+
+
+def test_a_gain_that_is_forecast_beyond_any_drift_is_priced_at_a_few_steps() -> None:
+    cost = TrialCost(
+        start_up_steps=20,
+        incumbent_start_ups=1,
+        incumbent_moves=frozenset(),
+        incumbent_ratio=1.0,
+        hot=frozenset(),
+        noise=NOISE,
+    )
+    # 2 + 4 steps of the candidate alone; the incumbent's start-up is none of them
+    assert cost(moved(a=1), 0.4, 0.45) == pytest.approx(20 + 6 * 0.4)
+    # precision is watched for twelve
+    assert cost(moved(a=1).model_copy(update={"effect": Effect.PRECISION}), 0.4, 0.45) == pytest.approx(20 + 14 * 0.4)
+    assert cost(moved(a=1), 0.4, 0.85) == cost(moved(a=1), 0.4) > 40  # may be drift
+    by_devices = replace(cost, objective=Objective.DEVICE_SECONDS_PER_STEP)
+    assert by_devices(moved(a=1), 0.4, 0.45) == by_devices(moved(a=1), 0.4)
 
 
 def test_long_blocks_are_for_gains_near_the_noise() -> None:

@@ -5,7 +5,6 @@ in `final`, on data that chose nothing. EXTEND is given only where
 more of the same data could turn it into ADOPT; an owed guard that never ran is a REJECT, not a reason to wait.
 """
 
-import math
 from collections.abc import Sequence
 
 from steptune.core.decision import Outcome
@@ -13,15 +12,12 @@ from steptune.core.estimate import Estimate
 from steptune.core.profile import NoiseFloor
 from steptune.core.trial import Trial, TrialState
 from steptune.core.verdict import Verdict
+from steptune.decide.beyond_drift import is_beyond_drift, worst_case
 from steptune.decide.gain import Gain, interval_of, is_lead, is_longer_step, judge_gain, power_text
 from steptune.decide.owed import OWED_AT_TRIAL, absent, failures, undecided
 from steptune.decide.screen import leads
 from steptune.stats.looks import TRIAL_LOOKS
-from steptune.stats.noise import step_pair_sd, worth_frac
-
-BORNE_OUT_Z = 3.0
-"""Standard errors of a block, launches included, by which it may be slower than its replay's slow end: a hidden loss on
-the other side that is larger sends the trial to both arms, a smaller one is the confirmation's to find."""
+from steptune.stats.noise import worth_frac
 
 Judged = tuple[Outcome, tuple[str, ...]]
 """An outcome and its reasons, one sentence each."""
@@ -88,12 +84,19 @@ def _judge_speed(trial: Trial, noise: NoiseFloor, replay: Estimate | None) -> Ju
 def _judge_one_block(
     ratio: Estimate, num_steps: int, noise: NoiseFloor, replay: Estimate | None, worth: float
 ) -> Judged:
-    """One block of whole steps proves nothing, but it can bear out a gain that a replay has shown."""
-    if replay is None or replay.high is None or not leads(replay, worth):
-        return Outcome.EXTEND, (f"one block has no interval: {ratio}",)
-    scatter = (step_pair_sd(noise) or noise.within_launch_cv) / math.sqrt(max(1, num_steps))
-    slowest = replay.high * math.exp(BORNE_OUT_Z * math.hypot(scatter, noise.between_launch_frac))
-    text = f"a replay of its side {replay}, whole steps {ratio.value:.4g}, expected at most {slowest:.4g}"
-    if ratio.value <= slowest:
-        return Outcome.ADOPT, (f"a lead, for the confirmation to prove: {text}",)
-    return Outcome.EXTEND, (f"whole steps do not bear the replay out: {text}",)
+    """One block of whole steps proves nothing, but it can bear out a replay's gain, or show one beyond any drift.
+
+    Beside a replay, a hidden loss on the other side that is larger than the block's worst case sends the trial to both
+    arms, a smaller one is the confirmation's to find.
+    """
+    widest = worst_case(num_steps, noise)
+    if replay is not None and replay.high is not None and leads(replay, worth):
+        slowest = replay.high * widest
+        text = f"a replay of its side {replay}, whole steps {ratio.value:.4g}, expected at most {slowest:.4g}"
+        if ratio.value <= slowest:
+            return Outcome.ADOPT, (f"a lead, for the confirmation to prove: {text}",)
+        return Outcome.EXTEND, (f"whole steps do not bear the replay out: {text}",)
+    if is_beyond_drift(ratio.value * widest, worth):
+        text = f"{ratio.value:.4g} of the incumbent's recorded steps, at most {ratio.value * widest:.4g}"
+        return Outcome.ADOPT, (f"a lead beyond any drift, for the confirmation to prove: {text}",)
+    return Outcome.EXTEND, (f"one block has no interval: {ratio}",)

@@ -20,12 +20,13 @@ from steptune.stats.noise import worth_frac
 from steptune.tune.baseline import NOTHING
 from steptune.tune.conclude import owes_reward
 from steptune.tune.context import Context
+from steptune.tune.far_gain import FEW_STEPS_PLAN, slow_end
 from steptune.tune.reserve import Reserve
 from steptune.tune.screen import Prices
 from steptune.tune.search_state import SearchState, search_state
 from steptune.tune.space import Space, as_change, grown, ranked_space
 from steptune.tune.trial_cost import trial_cost
-from steptune.tune.try_change import FEW_STEPS_PLAN, try_change
+from steptune.tune.try_change import try_change
 
 SLIM_FRAC = 0.01
 """Part of the forecast step that a change of fewer moves may cost. The noise band in its place (4 to 6 %) gave away 9 %
@@ -116,7 +117,9 @@ def try_one(context: Context, space: Space, index: int, found: SearchState) -> N
     )
     context.budget.num_trials += 1
     cost, ratio = trial_cost(context, found), 1.0 if latest.refused else latest.ratio.value
-    prices = Prices(full=cost(change, ratio), few=cost.of_few_steps(change, ratio, FEW_STEPS_PLAN.kept_steps))
+    prices = Prices(
+        full=cost(change, ratio, slow_end(latest)), few=cost.of_few_steps(change, ratio, FEW_STEPS_PLAN.kept_steps)
+    )
     try_change(context, number=number, change=change, found=found, forecast=latest, prices=prices)
 
 

@@ -188,15 +188,15 @@ def as_change(
     space: Space,
     each: Ranked,
     objective: Objective,
-    cost_steps: Callable[[Change, float], float] = lambda *_: 1.0,
+    cost_steps: Callable[[Change, float, float], float] = lambda *_: 1.0,
 ) -> RankedChange:
-    """Return a forecast as the chooser takes it; ``cost_steps`` prices the trial of a change forecast at a ratio."""
+    """Return a forecast as the chooser takes it; ``cost_steps`` prices a trial by forecast ratio and its slow end."""
     change, ratio = space.proposal.changes[each.index], each.ratio
     return RankedChange(
         change=change,
         low=ratio.low,
         mid=ratio.mid,
         high=ratio.high,
-        cost_steps=cost_steps(change, ratio.mid),
+        cost_steps=cost_steps(change, ratio.mid, ratio.high),
         fit_chance=each.fit_chance * no_slower_chance(objective, each.step),
     )

@@ -5,20 +5,24 @@
     [start-up][warm-up] [block][block] [block][block] ...      incumbent and candidate in turn, each block after a
      none if the arm's run waits, or hot knobs suffice         rehearsal of its first step, which is paid for too
 
-A gain forecast to be clear is taken to end its trial after two pairs, anything else to need all of them.
+A gain forecast to be clear is taken to end its trial after two pairs, anything else to need all of them; one beyond
+any drift (`far_gain`) takes a few steps of the candidate alone.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import final
 
 from steptune.core.change import Change
+from steptune.core.job import Objective
 from steptune.core.knob import KnobValue
-from steptune.core.profile import START_UP, Profile
+from steptune.core.profile import START_UP, NoiseFloor, Profile
 from steptune.trial.blocks import WARMUP_STEPS, BlockPlan
 from steptune.trial.clear_lead import MIN_PAIRS
 from steptune.tune.blame import moves_of
 from steptune.tune.context import Context
+from steptune.tune.far_gain import FEW_STEPS_PLAN, is_far, steps_watched
 from steptune.tune.gather import TRIAL_PLAN, clear_gain, plan_for
 from steptune.tune.search_state import SearchState
 from steptune.tune.suspicion import Moves
@@ -41,15 +45,21 @@ class TrialCost:
     """Of a trial whose gain would not be clear; one that is clear has short blocks."""
     clear_gain_frac: float = 1.0
     """Gain over the incumbent that two pairs settle."""
+    noise: NoiseFloor | None = None
+    """What a gain beyond any drift is told by; None: there is no such gain."""
+    objective: Objective = Objective.STEP_TIME
     slow_starts: Mapping[tuple[str, KnobValue], float] = field(default_factory=dict[tuple[str, KnobValue], float])
     """Steps that a launch takes longer for a knob's value, as the profile has measured (compiling)."""
 
-    def __call__(self, change: Change, forecast_ratio: float) -> float:
-        """Return the steps that trying ``change``, forecast at that ratio, takes.
+    def __call__(self, change: Change, forecast_ratio: float, slow_end: float = math.inf) -> float:
+        """Return the steps that trying ``change``, forecast at that ratio and no slower than ``slow_end``, takes.
 
         Example: 20 steps of start-up, a waiting incumbent at 1.0, a forecast of 0.4, two pairs of three steps:
         20 + 2 x 0.4 + 2 x 4 x 1.4 = 32.
         """
+        if is_far(slow_end, self.incumbent_ratio, self.noise, self.objective):
+            num_steps = max(FEW_STEPS_PLAN.kept_steps, steps_watched(change.effect, FEW_STEPS_PLAN))
+            return self.of_few_steps(change, forecast_ratio, num_steps)
         start_ups = self._start_steps(change) + self.incumbent_start_ups * self._starting(self.incumbent_moves)
         is_clear = 1 - forecast_ratio / self.incumbent_ratio > self.clear_gain_frac
         num_pairs, kept = (
@@ -88,6 +98,8 @@ def trial_cost(context: Context, found: SearchState) -> TrialCost:
         incumbent_ratio=found.incumbent_ratio,
         hot=context.runs.hot if context.runs.can_turn else frozenset(),
         slow_starts=slow_starts(context.baseline),
+        noise=noise,
+        objective=context.job.objective,
         plan=TRIAL_PLAN if noise is None else plan_for(TRIAL_PLAN, noise),
         clear_gain_frac=1.0 if noise is None else clear_gain(noise),
     )

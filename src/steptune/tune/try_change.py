@@ -13,21 +13,21 @@ from steptune.core.event import Screened, TrialEnded, TrialStarted
 from steptune.core.forecast import Forecast
 from steptune.core.framework import LaunchSpec
 from steptune.core.job import Objective
-from steptune.core.knob import Effect, Settings
+from steptune.core.knob import Settings
 from steptune.core.profile import NoiseFloor
 from steptune.core.trial import Trial, TrialState
 from steptune.decide.screen import leads
 from steptune.decide.trial import judge_trial
-from steptune.guard.gaps import MIN_STEPS
 from steptune.score.lags import measured_lag
 from steptune.stats.looks import TRIAL_LOOKS
 from steptune.stats.noise import worth_frac
 from steptune.trial.blocks import WARMUP_STEPS, BlockPlan, Pair, RunsSteps
 from steptune.trial.clear_lead import ClearLead
-from steptune.trial.recorded import Recorded, recorded
+from steptune.trial.recorded import NotRecordedError, Recorded, recorded
 from steptune.trial.run import Evidence, finished_trial, run_trial
 from steptune.tune.baseline import NOTHING
 from steptune.tune.context import Context
+from steptune.tune.far_gain import FEW_STEPS_PLAN, far_lead, is_far, slow_end, steps_watched
 from steptune.tune.gather import Judged, gather, trial_plan
 from steptune.tune.measured_side import steps_of
 from steptune.tune.objectives import step_ratio
@@ -37,9 +37,6 @@ from steptune.tune.screened import screened_out, with_cost
 from steptune.tune.search_state import SearchState
 from steptune.tune.step_guards import ages_of, guard_trial
 from steptune.tune.stop_rule import StopRule
-
-FEW_STEPS_PLAN = BlockPlan(max_pairs=1, kept_steps=MIN_STEPS, rehearse_s=0.0)
-"""Whole steps of the candidate alone, after a replay that has shown a gain: as few as every guard can judge."""
 
 NAN = float("nan")
 """A least gain that nobody knows: nothing passes it."""
@@ -90,10 +87,11 @@ def _run(
 ) -> tuple[Trial, Judged, Estimate | None]:
     """Return the trial, its judgement and the best ratio to the incumbent that there is."""
     incumbent = found.incumbent.trial.change if found.incumbent else NOTHING
-    short = _few_steps(context, number, change, incumbent, screened)
+    noise = context.baseline.noise or _no_noise()
+    far = is_far(slow_end(forecast), found.incumbent_ratio, noise, context.job.objective)
+    short = _few_steps(context, number, change, incumbent, screened, far=far)
     if short is not None:
         return short
-    noise = context.baseline.noise or _no_noise()
     plan = trial_plan(noise, None if forecast.refused else 1 - forecast.ratio.value / found.incumbent_ratio)
 
     def run(earlier: tuple[Pair, ...]) -> Trial:
@@ -111,23 +109,29 @@ def _run(
 
 
 def _few_steps(
-    context: Context, number: int, change: Change, incumbent: Change, screened: Screened | None
+    context: Context, number: int, change: Change, incumbent: Change, screened: Screened | None, *, far: bool
 ) -> tuple[Trial, Judged, Estimate | None] | None:
-    """Return a trial of few whole steps of the candidate alone, where a replay has shown a gain and they bear it out.
+    """Return a trial of few whole steps of the candidate alone; None where both arms have to be launched.
 
-    Where the objective counts devices it is not enough: no slower a step has to be shown by both arms.
+    Either a replay has shown a gain and they bear it out, or the gain lies beyond any drift, by the forecast (``far``)
+    and by these steps. It is not enough where the objective counts devices: both arms have to show no slower a step.
     """
     noise = context.baseline.noise or _no_noise()
     known = recorded(steps_of(context.state, incumbent.signature), FEW_STEPS_PLAN)
-    counts_devices = context.job.objective is Objective.DEVICE_SECONDS_PER_STEP
-    if screened is None or known is None or counts_devices:
+    if known is None or context.job.objective is Objective.DEVICE_SECONDS_PER_STEP:
         return None
-    if not (may_be_short(change) and leads(screened.ratio, _worth(noise))):
+    has_lead = screened is not None and may_be_short(change) and leads(screened.ratio, _worth(noise))
+    if not (has_lead or far):
         return None
-    trial = attempt(context, number, change, incumbent, FEW_STEPS_PLAN, known=known)
+    try:
+        trial = attempt(context, number, change, incumbent, FEW_STEPS_PLAN, known=known)
+    except NotRecordedError as error:
+        context.progress.say(f"trial {number}: {error}; both arms in turn")
+        return None
     judged = judge(context, trial)
     if judged[1] is not Outcome.EXTEND:
-        return trial, judged, None if trial.ratio is None else screened.ratio
+        replayed = screened.ratio if screened is not None and has_lead else trial.ratio
+        return trial, judged, None if trial.ratio is None else replayed
     context.progress.say(f"trial {number}: {'; '.join(judged[2])}; both arms in turn")
     return None
 
@@ -203,11 +207,11 @@ def run_against(
 
     With ``known``, steps of the incumbent that were run before, only the change is launched.
     """
-    baseline = context.baseline_settings
+    baseline, noise = context.baseline_settings, context.baseline.noise or _no_noise()
     folder = context.folder.new_trial_folder(number, change.signature)
     devices_ratio = context.weight(change.applied_to(baseline)) / context.weight(incumbent.applied_to(baseline))
     with ExitStack() as stack:
-        evidence = Evidence(pairs=earlier, ages=ages_of(context.job))
+        evidence = Evidence(pairs=earlier, ages=ages_of(context.job), skip_to=known.skip_to if known else None)
         session: RunsSteps | None = known
         if session is None:
             spec = trial_spec(context, incumbent.applied_to(baseline))
@@ -227,14 +231,14 @@ def run_against(
             keep_going=StopRule(
                 limits=context.job.limits,
                 own_lag=context.job.algorithm.num_updates - 1,
-                noise=context.baseline.noise or _no_noise(),
+                noise=noise,
                 max_looks=TRIAL_LOOKS.last - 1,
                 devices_ratio=devices_ratio,
             ),
             out_dir=folder / "candidate",
             devices_ratio=devices_ratio,
-            is_clear=clear_lead(context, devices_ratio),
-            num_watched=0 if change.effect is Effect.NONE else plan.max_pairs * plan.kept_steps,
+            is_clear=clear_lead(context, devices_ratio) if known is None else far_lead(noise, devices_ratio),
+            num_watched=steps_watched(change.effect, plan),
         )
 
 
