@@ -39,7 +39,7 @@ def test_a_wide_interval_asks_for_more_blocks() -> None:
     assert outcome is Outcome.EXTEND
     assert reasons[0].startswith("cannot tell: ")
     assert "4 pairs show a gain of" in reasons[0]
-    assert judge_trial(trial(times(0.7, n=1)), verdicts(OWED), noise())[0] is Outcome.EXTEND
+    assert judge_trial(trial(times(0.9, n=1)), verdicts(OWED), noise())[0] is Outcome.EXTEND
 
 
 def test_a_likely_gain_is_followed_as_a_lead_and_not_called_faster() -> None:

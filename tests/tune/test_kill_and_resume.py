@@ -25,7 +25,7 @@ SCRIPT = Path(__file__).with_name("killed_session.py")
 NUM_KILLS = 10
 
 STEPS = (1, 60)
-"""Virtual steps until a kill: the profile takes 44, a trial 18 to 34, the confirmation 86."""
+"""Virtual steps until a kill: the profile takes 36, a trial 6 to 34, the confirmation 86."""
 
 LINES = (1, 3)
 """Journal lines until a kill: a resume writes one, a trial two to four."""
@@ -96,7 +96,7 @@ def contents(folder: Path, ended: list[TrialEnded]) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize(("space", "seed"), [("pruned", 1), ("pruned", 5), ("reward", 3), ("reward", 4)])
+@pytest.mark.parametrize(("space", "seed"), [("pruned", 3), ("pruned", 5), ("reward", 3), ("reward", 4)])
 def test_a_session_killed_ten_times_loses_and_repeats_nothing(
     space: str, seed: int, tmp_path: Path, runner: Runner
 ) -> None:

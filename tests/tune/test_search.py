@@ -94,8 +94,8 @@ def test_a_trial_that_the_budget_ends_is_stopped_and_blames_nobody(tmp_path: Pat
     profile_baseline(context, lambda context, first: None)
     name_bottlenecks(context)
     space = build_space(context)
-    # enough for a warm-up of both arms and not for two pairs of blocks
-    wall_s = framework.spent_s + 6.0
+    # enough for a warm-up of the candidate and not for its block
+    wall_s = framework.spent_s + 0.8
     context.budget.spec = context.budget.spec.model_copy(update={"wall_time_s": wall_s})
     found = search(context, space, Reserve(after_s=0.0, reward_s=0.0))
     (event,) = context.state.ended

@@ -67,7 +67,7 @@ def test_a_trial_that_takes_its_session_down_ten_times_has_failed(tmp_path: Path
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_session(tmp_path, KNOBS, on_step=at_step(50, die))
+        run_session(tmp_path, KNOBS, on_step=at_step(40, die))
     (folder,) = tmp_path.glob("fake-*")
     for _ in range(MAX_STARTS - 1):
         with pytest.raises(KeyboardInterrupt):
