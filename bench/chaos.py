@@ -3,9 +3,9 @@
 `python bench/chaos.py` writes `bench/results/chaos.json`; `--quick` makes few kills and writes nothing; `--half` runs
 one half, and `--folder F --minutes 4` the embedded one in pieces (exit code 3: call it again). Fake: SIGKILL at journal
 lines, half written ones too, and virtual steps; the decision has to be the undisturbed one. Embedded: SIGKILL of the
-session, of an engine run or of a process that helps it, at random seconds, and a daemon that left its session and its
-parent. Surprise: an engine run that is killed fails its trial, which is a result; so on the embedded engine nothing is
-said of the decision, only that no trial is lost, repeated or changed.
+session, of an engine run or of the process that helps it, at every stage of one session beside a calm one, and after
+every kill of the session a daemon that left it. Surprise: a killed session is resumed, but one whose run or helper is
+killed is left alone, for it has to go on by itself.
 """
 
 import argparse
@@ -19,7 +19,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from chaos_embedded import Kept, embedded, repeated
+from chaos_embedded import embedded
+from chaos_kept import Kept, repeated
+from chaos_moments import MOMENTS
 from steptune.store.files import replace
 from steptune.store.journal import read_journal
 from steptune.store.replay import fold
@@ -29,7 +31,7 @@ KILLED_SESSION = HERE.parent / "tests" / "tune" / "killed_session.py"
 """Runs sessions on the fake framework and kills them at chosen moments; see there."""
 
 KILLS_OF_A_SESSION = 10
-NUM_FAKE_KILLS, NUM_EMBEDDED_KILLS = 100, 10
+NUM_FAKE_KILLS, NUM_EMBEDDED_KILLS = 100, len(MOMENTS)
 QUICK_FAKE_KILLS, QUICK_EMBEDDED_KILLS = 10, 2
 SPACES = ("pruned", "reward")
 MOMENTS = ("step", "step", "before", "torn", "headless", "after")

@@ -7,6 +7,7 @@ Tree::
     ├── LimitError(ValueError)        no configuration can meet the owner's limits
     ├── HealthError(RuntimeError)     the run does not learn, so tuning it is pointless
     ├── TrialError(RuntimeError)      a launched run died, hung or reported nonsense
+    │   ├── KilledError               it was killed from outside
     │   └── OutOfMemoryError(MemoryError)  it asked for memory that it did not get
     ├── BudgetSpentError(RuntimeError)  what was about to run would outlast the budget
     ├── ModelError(ValueError)        a model folder cannot be used
@@ -38,6 +39,10 @@ class HealthError(StepTuneError, RuntimeError):
 
 class TrialError(StepTuneError, RuntimeError):
     """A launched run died, hung or reported something impossible."""
+
+
+class KilledError(TrialError):
+    """A launched run was killed from outside, by nobody of ours; if by the kernel for memory, `OutOfMemoryError`."""
 
 
 class OutOfMemoryError(TrialError, MemoryError):

@@ -24,6 +24,7 @@ def main() -> int:
     if sys.argv[1] == "--serve":
         serve(int(sys.argv[2]))
         return 0
+    die_with_parent(int(sys.argv[2]))
     exit_code, said = carry_out_one(ORDER.validate_json(sys.argv[1]))
     sys.stdout.write(said)
     return exit_code

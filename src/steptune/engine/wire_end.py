@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Timer
 from typing import Any, Generic, TypeVar, final
 
-from steptune.core.errors import TrialError, explain
+from steptune.core.errors import KilledError, TrialError, explain
 from steptune.engine.pipes import send_plain, unread_failure
 
 LAST_WORDS = 3
@@ -127,12 +127,14 @@ class WireEnd(Generic[Answer]):
         return self._died() if why is None else self._failed(why)
 
     def _died(self) -> TrialError:
-        return TrialError(
+        cause = self._cause()
+        kind = KilledError if signal.SIGKILL.name in cause else TrialError
+        return kind(
             explain(
-                f"the {self.name} died{self.doing}{self._cause()}",
+                f"the {self.name} died{self.doing}{cause}",
                 got=f"last words: {last_words(self.log)}",
                 allowed="a worker that lives as long as the run",
-                hint="9 is often the system out of memory; go on from the last checkpoint, if the run keeps some",
+                hint="was it the kernel, for want of memory? go on from the last checkpoint, if the run keeps some",
             )
         )
 

@@ -9,7 +9,7 @@ from typing import final
 
 from steptune.core.ages import Ages
 from steptune.core.change import Change
-from steptune.core.errors import BudgetSpentError, TrialError
+from steptune.core.errors import BudgetSpentError, KilledError, TrialError
 from steptune.core.estimate import Estimate, Source
 from steptune.core.framework import Launches, LaunchSpec, Session
 from steptune.core.job import JobSpec
@@ -64,6 +64,9 @@ def run_trial(
     ``plan.max_pairs`` are run beside those of ``evidence``; ``keep_going`` stops a trial that is lost, ``is_clear``
     ends one that is won: its candidate then goes on alone until guards have seen ``num_watched`` of its steps.
     ``devices_ratio``: see `core.trial.Trial`.
+
+    Raises:
+        KilledError: a run of either arm was killed from outside.
     """
     started_s, load_avg = time.monotonic(), os.getloadavg()[0]
     pairs, watched = list(evidence.pairs), list[Observation]()
@@ -82,6 +85,8 @@ def run_trial(
                 break
     except MemoryError as error:
         state, cause = TrialState.OUT_OF_MEMORY, str(error)
+    except KilledError:  # whose run it was is not known here, so it is nobody's result yet
+        raise
     except TrialError as error:
         state, cause = TrialState.FAILED, str(error)
     except BudgetSpentError as error:

@@ -22,6 +22,7 @@ from steptune.stats.noise import noise_floor
 from steptune.stats.warmup import num_warmup_steps
 from steptune.trial.blocks import BlockPlan, Pair, take_turns, warm_up
 from steptune.tune.context import Context
+from steptune.tune.once_more import once_more
 from steptune.tune.parity import measure_band
 
 AA_PLAN = BlockPlan(max_pairs=4, kept_steps=3)
@@ -43,8 +44,9 @@ def profile_baseline(context: Context, check_budget: Callable[[Context, Profile]
     started_s, load_avg = time.monotonic(), os.getloadavg()[0]
     say = context.progress.say
     say("profile: the baseline as it is (lengths, reward, health)")
-    natural = run_naturally(
-        context.framework, context.job, context.baseline_settings, context.run_path("profile", "natural")
+    settings = context.baseline_settings
+    natural = once_more(
+        lambda: run_naturally(context.framework, context.job, settings, context.run_path("profile", "natural")), say
     )
     context.start = natural.start
     inputs = _natural_inputs(context, natural, load_avg)
@@ -57,7 +59,8 @@ def profile_baseline(context: Context, check_budget: Callable[[Context, Profile]
     measure_band(context)
     forced = None if context.job.algorithm.dynamic_sampling else natural.lengths
     seed = context.job.algorithm.seed  # the trials' own, so that the run can be their incumbent
-    pairs = _repeat(context, LaunchSpec(settings=context.baseline_settings, seed=seed, forced_lengths=forced))
+    repeat = LaunchSpec(settings=settings, seed=seed, forced_lengths=forced)
+    pairs = once_more(lambda: _repeat(context, repeat), say)
     arms = _arms(pairs)
     kept = (*arms[0].observations, *arms[1].observations)
     noise = noise_floor(*([o.step_time_s for o in arm.observations] for arm in arms))

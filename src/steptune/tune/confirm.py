@@ -25,6 +25,7 @@ from steptune.tune.context import Context, settings_of
 from steptune.tune.gather import plan_for
 from steptune.tune.launches import Blocks, confirm_launches, launch_ratio, steps_of
 from steptune.tune.objectives import gains
+from steptune.tune.once_more import once_more
 from steptune.tune.search import write_forecast
 from steptune.tune.space import Space
 from steptune.tune.step_guards import ages_of, guard_confirmation
@@ -242,11 +243,16 @@ def _run_arms(
     seed_shift: int,
     forced: SampledLengths | None,
 ) -> Blocks:
+    seed = context.job.algorithm.seed + seed_shift
+    specs = [LaunchSpec(settings=dict(each), seed=seed, forced_lengths=forced) for each in settings]
+    return once_more(lambda: _launch_arms(context, specs, name, plan), context.progress.say)
+
+
+def _launch_arms(context: Context, specs: Sequence[LaunchSpec], name: str, plan: BlockPlan) -> Blocks:
     sessions: list[Session] = []
     folder = context.run_path("arms", name)
     try:
-        for index, each in enumerate(settings):
-            spec = LaunchSpec(settings=dict(each), seed=context.job.algorithm.seed + seed_shift, forced_lengths=forced)
+        for index, spec in enumerate(specs):
             sessions.append(context.runs.launch_fresh(context.job, spec, folder / str(index)))
         settled = settle(sessions, warm_up(sessions), plan, ages_of(context.job))
         return rotate_arms(sessions, plan.max_pairs, settled)

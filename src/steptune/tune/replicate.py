@@ -94,11 +94,14 @@ def replicate(
         if isinstance(framework, Prepares):
             framework.prepare(job)
         began_s = time.monotonic()
-        launches = confirm_launches(
-            lambda number: _launch(framework, what, settings, folder.path / "arms" / str(number), number),
-            weights,
-            lambda: job.budget.wall_time_s - (time.monotonic() - began_s),
-        )
+        try:
+            launches = confirm_launches(
+                lambda number: _launch(framework, what, settings, folder.path / "arms" / str(number), number),
+                weights,
+                lambda: job.budget.wall_time_s - (time.monotonic() - began_s),
+            )
+        finally:
+            framework.clean_up(folder.path)  # what left its run, as a daemon does
     here = Side(
         machine=describe_machine(framework),
         baseline_step=_step(launches, 0),

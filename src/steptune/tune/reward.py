@@ -24,6 +24,7 @@ from steptune.core.verdict import Judgement, Verdict
 from steptune.decide.owed import OWED_OF_TRAINING, REWARD_RATE
 from steptune.guard.reward_rate import equal_time_step
 from steptune.tune.context import Context
+from steptune.tune.once_more import once_more
 from steptune.tune.reward_guards import guard_training
 
 
@@ -128,24 +129,32 @@ def _train(
         )
         return BudgetSpentError(f"the budget has {left_s:.0f} s left, the run needs about {needed_s:.0f} s")
     try:
-        session = context.framework.launch(context.job, spec, context.run_path("reward", f"{label}-{seed}"))
-        try:
-            start = _start_of(context, session)
-            num_steps, before, steps = context.job.guard.reward_steps, None, list[Observation]()
-            if label == "baseline" and middle is not None:
-                steps += _run_steps(context, session, middle)
-                num_steps, before = num_steps - middle, session.evaluate()
-            steps += _run_steps(context, session, num_steps)
-            end = session.evaluate()
-        finally:
-            session.close()
+        run = once_more(
+            lambda: _trained(context, spec, f"{label}-{seed}", middle if label == "baseline" else None),
+            context.progress.say,
+        )
     except BudgetSpentError as error:
         context.progress.say(f"reward: {label}, seed {seed} cut off: {error}")
         return error
     except (TrialError, MemoryError) as error:
         context.progress.say(f"reward: {label}, seed {seed} died: {error}")
         return TrialError(str(error))
-    context.progress.say(f"reward: {label}, seed {seed}: {start.accuracy:.3f} to {end.accuracy:.3f}")
+    context.progress.say(f"reward: {label}, seed {seed}: {run.start.accuracy:.3f} to {run.end.accuracy:.3f}")
+    return run
+
+
+def _trained(context: Context, spec: LaunchSpec, name: str, middle: int | None) -> TrainedRun:
+    session = context.framework.launch(context.job, spec, context.run_path("reward", name))
+    try:
+        start = _start_of(context, session)
+        num_steps, before, steps = context.job.guard.reward_steps, None, list[Observation]()
+        if middle is not None:
+            steps += _run_steps(context, session, middle)
+            num_steps, before = num_steps - middle, session.evaluate()
+        steps += _run_steps(context, session, num_steps)
+        end = session.evaluate()
+    finally:
+        session.close()
     k3 = tuple(s.mismatch.k3 for s in steps if s.mismatch is not None)
     return TrainedRun(start=start, middle=before, end=end, k3=k3)
 

@@ -20,7 +20,14 @@ from pathlib import Path
 from typing import final
 
 from steptune import __version__
-from steptune.core.errors import BudgetSpentError, JobError, LimitError, StepTuneError, StoreError, explain
+from steptune.core.errors import (
+    BudgetSpentError,
+    JobError,
+    LimitError,
+    StepTuneError,
+    StoreError,
+    explain,
+)
 from steptune.core.event import Decided, SessionEnded, SessionResumed, SessionStarted
 from steptune.core.framework import Framework, LendsHelper, Prepares
 from steptune.core.job import JobSpec
@@ -150,6 +157,7 @@ def _run(context: Context, options: TuneOptions) -> None:
         raise
     finally:
         context.runs.stop()
+        framework.clean_up(context.folder.path)  # what left its run, as a daemon does
     context.record(_ended(context, "done"))
 
 

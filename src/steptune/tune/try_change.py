@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from steptune.core.change import Change
 from steptune.core.decision import Outcome
-from steptune.core.errors import BudgetSpentError
+from steptune.core.errors import BudgetSpentError, KilledError
 from steptune.core.estimate import Estimate, Source
 from steptune.core.event import Screened, TrialEnded, TrialStarted
 from steptune.core.forecast import Forecast
@@ -31,6 +31,7 @@ from steptune.tune.far_gain import FEW_STEPS_PLAN, far_lead, is_far, slow_end, s
 from steptune.tune.gather import Judged, gather, trial_plan
 from steptune.tune.measured_side import steps_of
 from steptune.tune.objectives import step_ratio
+from steptune.tune.once_more import once_more
 from steptune.tune.parity import update_parity
 from steptune.tune.screen import Prices, may_be_short, screen
 from steptune.tune.screened import screened_out, with_cost
@@ -152,14 +153,19 @@ def attempt(
 ) -> Trial:
     """Run the trial; a budget that ends while its incumbent warms up stops it as one that ends later does.
 
-    One that took its session down `MAX_STARTS` times is not run again: it failed. ``known``: see `run_against`.
+    One that took its session down `MAX_STARTS` times is not run again: it failed. So has one whose runs were killed
+    from outside twice. ``known``: see `run_against`.
     """
     state, cause = TrialState.FAILED, crash_loop(context, number)
     if not cause:
         try:
-            return run_against(context, number, change, incumbent, plan, earlier, known)
+            return once_more(
+                lambda: run_against(context, number, change, incumbent, plan, earlier, known), context.progress.say
+            )
         except BudgetSpentError as error:
             state, cause = TrialState.STOPPED, str(error)
+        except KilledError as error:
+            cause = str(error)
     return finished_trial(
         earlier,
         number=number,

@@ -14,7 +14,7 @@ import pytest
 from steptune.adapters.embedded.framework import EmbeddedFramework
 from steptune.adapters.embedded.orphans import stop_marked
 from steptune.adapters.embedded.session import RUN_MARK, EngineSession, stall_s_of
-from steptune.core.errors import TrialError
+from steptune.core.errors import KilledError, TrialError
 from steptune.core.framework import LaunchSpec, ParityInput, SideReplay
 from steptune.core.job import AlgorithmSpec, DenseModel, JobSpec, LimitsSpec, MathWorkload, SftSpec
 from steptune.core.phase import Role
@@ -86,9 +86,34 @@ def test_patience_grows_with_the_model(session: EngineSession, tmp_path: Path, m
 def test_a_killed_run_says_so_and_can_be_closed(session: EngineSession) -> None:
     session.run_steps(1)
     os.kill(session.process.pid, signal.SIGKILL)
-    with pytest.raises(TrialError, match="died with exit code -9"):
+    with pytest.raises(KilledError, match="died with exit code -9"):
         session.run_steps(1)
     session.close()
+
+
+def test_a_run_that_the_kernel_killed_for_memory_is_out_of_memory(
+    session: EngineSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session.run_steps(1)
+    counted = session.oom_kills_before or 0
+    monkeypatch.setattr("steptune.adapters.embedded.session.num_oom_kills", lambda: counted + 1)
+    os.kill(session.process.pid, signal.SIGKILL)
+    with pytest.raises(MemoryError, match="the kernel killed it for want of memory"):
+        session.run_steps(1)
+
+
+def test_a_run_whose_own_worker_is_killed_was_killed_too(framework: EmbeddedFramework, tmp_path: Path) -> None:
+    settings = {lever.knob: lever.value for lever in framework.baseline(JOB, "expert")}
+    ahead = {"schedule": "one_step_off", "handover": "copy", "correction": "tis"}
+    threads = {"rollout_threads": 1, "train_threads": 1}
+    session = framework.launch(JOB, LaunchSpec(settings={**settings, **ahead, **threads}, seed=1), tmp_path / "run")
+    session.run_steps(1)
+    workers = [
+        pid for pid in children_of(session.process.pid) if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+    os.kill(workers[-1], signal.SIGKILL)
+    with pytest.raises(KilledError, match="SIGKILL"):
+        session.run_steps(1)
 
 
 def test_settings_the_engine_refuses_are_an_error_with_the_cause(framework: EmbeddedFramework, tmp_path: Path) -> None:

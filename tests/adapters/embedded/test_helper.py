@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from steptune.adapters.embedded.framework import EmbeddedFramework
 from steptune.adapters.embedded.helper import Helper
+from steptune.core.errors import TrialError
 from steptune.core.framework import SideReplay
 from steptune.core.job import JobSpec
 from steptune.core.phase import Role
@@ -58,6 +60,20 @@ def test_orders_share_a_process_an_error_leaves_it_up_and_a_death_costs_one_orde
     finally:
         helper.close()
     assert not helper.is_up
+
+
+def test_an_order_whose_helper_is_killed_is_carried_out_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends, told = [(-signal.SIGKILL, ""), (0, ""), (-signal.SIGKILL, ""), (-signal.SIGKILL, "")], list[str]()
+    monkeypatch.setattr(Helper, "carry_out", lambda *_: ends.pop(0))
+    framework = EmbeddedFramework(cache_dir=tmp_path, say=told.append)
+    with framework.helper():
+        framework._help(bad_order(tmp_path), tmp_path)
+        with pytest.raises(TrialError, match="side failed with exit code -9"):
+            framework._help(bad_order(tmp_path), tmp_path)
+    assert ends == []
+    assert told == ["`side`: the process that helps was killed from outside; once more"] * 2
 
 
 def test_a_helper_that_dies_of_its_order_gives_its_exit_code_and_last_words(tmp_path: Path) -> None:

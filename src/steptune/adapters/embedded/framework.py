@@ -1,6 +1,7 @@
 """The embedded engine as the stages see it. Knows the engine's types but never loads torch: runs are processes."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Sequence
@@ -239,10 +240,10 @@ class EmbeddedFramework:
             self._end_helper()
             self._helper = Helper(mark, Path(mark) / "helper.txt", self.cache_dir)
         folder.mkdir(parents=True, exist_ok=True)
-        try:
-            exit_code, said = self._helper.carry_out(order, OFFLINE_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            raise _hangs(order) from None
+        exit_code, said = _carried_out(self._helper, order)
+        if exit_code == -signal.SIGKILL:
+            self.say(f"`{order.order}`: the process that helps was killed from outside; once more")
+            exit_code, said = _carried_out(self._helper, order)
         if exit_code:
             raise _failure(order.order, exit_code, said)
 
@@ -258,7 +259,7 @@ class EmbeddedFramework:
         folder.mkdir(parents=True, exist_ok=True)
         try:
             result = subprocess.run(
-                [sys.executable, "-m", "steptune.engine.offline", order.model_dump_json()],
+                [sys.executable, "-m", "steptune.engine.offline", order.model_dump_json(), str(os.getpid())],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
@@ -270,6 +271,13 @@ class EmbeddedFramework:
             raise _hangs(order) from None
         if result.returncode != 0:
             raise _failure(order.order, result.returncode, result.stdout)
+
+
+def _carried_out(helper: Helper, order: OfflineOrder) -> tuple[int, str]:
+    try:
+        return helper.carry_out(order, OFFLINE_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        raise _hangs(order) from None
 
 
 def _hangs(order: OfflineOrder) -> TrialError:

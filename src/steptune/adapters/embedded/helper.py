@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import IO, final
 
-from steptune.adapters.embedded.session import EXIT_S, session_environment
+from steptune.adapters.embedded.session import EXIT_S, has_ended, session_environment
 from steptune.engine.orders import OfflineOrder
 
 
@@ -46,6 +46,8 @@ class Helper:
             return self._died()
         deadline_s = time.monotonic() + timeout_s
         while not select.select([process.stdout], [], [], 0.5)[0]:
+            if has_ended(process):
+                return self._died()
             if time.monotonic() > deadline_s:
                 process.kill()
                 self.close()

@@ -12,7 +12,8 @@ from typing import IO, Any, final
 
 from steptune.adapters.embedded.hang import where_it_hangs
 from steptune.adapters.embedded.idle import waiting
-from steptune.core.errors import OutOfMemoryError, TrialError
+from steptune.adapters.embedded.oom_kills import has_risen, num_oom_kills
+from steptune.core.errors import KilledError, OutOfMemoryError, TrialError
 from steptune.core.profile import SampledLengths
 from steptune.core.trial import EvalResult, Observation
 from steptune.engine.compiler import CACHE_VARIABLE
@@ -34,8 +35,11 @@ nobody knows yet how long a step is."""
 EXIT_S = 5.0
 """Seconds a run gets to leave by itself before it is killed by id."""
 
-KILLED = ", killed from outside, most often by the kernel for want of memory (`dmesg` says so)"
+KILLED = ", killed from outside"
 """What an exit by SIGKILL means for a run that nobody here stopped."""
+
+OUT_OF_MEMORY = "the kernel killed it for want of memory, in an unknown phase"
+"""What it means where the kernel counted such a kill since the run began."""
 
 SERVE = "steptune.engine.serve"
 """The module that is a run."""
@@ -74,7 +78,7 @@ class EngineSession:
             text=True,
             env=environment,
         )
-        self.folder = folder
+        self.folder, self.oom_kills_before = folder, num_oom_kills()
         self.longest_step_s, self.start_timeout_s, self.min_stall_s = 0.0, start_timeout_s, min_stall_s
         self.is_ready = False
         """The engine loads while other runs load too; the first order waits for it."""
@@ -132,6 +136,8 @@ class EngineSession:
         assert self.process.stdout is not None
         deadline = time.monotonic() + timeout_s
         while not select.select([self.process.stdout], [], [], 0.5)[0]:
+            if has_ended(self.process):
+                raise self._died()
             if time.monotonic() > deadline:
                 where = where_it_hangs(self.process, self.folder / "stderr.txt")
                 self.close()
@@ -144,17 +150,34 @@ class EngineSession:
             self.close()
             if answer["kind"] == "out_of_memory":
                 raise OutOfMemoryError(answer["text"])
+            if answer["kind"] == KilledError.__name__:
+                raise self._killed(answer["text"])
             raise TrialError(f"{answer['kind']}: {answer['text']}")
         return answer
 
     def _died(self) -> TrialError:
         self.close()
         code = self.process.returncode
-        why = KILLED if code == -signal.SIGKILL else ""
-        return TrialError(f"the run died with exit code {code}{why}; {self._log()}")
+        if code != -signal.SIGKILL:
+            return TrialError(f"the run died with exit code {code}; {self._log()}")
+        return self._killed(f"the run died with exit code {code}{KILLED}")
+
+    def _killed(self, what: str) -> KilledError | OutOfMemoryError:
+        """Return what to make of the run, or a process of its own, killed by nobody here."""
+        if has_risen(self.oom_kills_before, num_oom_kills()):
+            return OutOfMemoryError(f"{OUT_OF_MEMORY}; {what}; {self._log()}")
+        return KilledError(f"{what}; {self._log()}")
 
     def _log(self) -> str:
         return f"its log is {self.folder.name}/stderr.txt"
+
+
+def has_ended(process: subprocess.Popen[str]) -> bool:
+    """Return whether the process is gone and has nothing more to say.
+
+    The end of its stdout does not tell: a daemon that it forked may hold the pipe open.
+    """
+    return process.poll() is not None and not select.select([process.stdout], [], [], 0)[0]
 
 
 def stall_s_of(num_parameters: float) -> float:

@@ -112,7 +112,7 @@ class ServerProcess:
                 f"the foreign server died {when}",
                 got=f"its log says: {cause(self.log, self._ready_at)}",
                 allowed="a server that lives as long as the run",
-                hint=f"read `{self.log}`; killed without a word is often the system out of memory",
+                hint=f"read `{self.log}`; killed without a word it was perhaps the kernel, for want of memory",
             )
         )
 
