@@ -173,6 +173,27 @@ def test_a_session_killed_with_its_run_at_work_leaves_no_process(tmp_path: Path)
     assert [pid for pid in family if is_alive(pid)] == []
 
 
+def test_a_session_killed_in_its_sft_start_leaves_no_process(tmp_path: Path) -> None:
+    endless = JOB.model_copy(update={"sft": SftSpec(num_steps=10**6)})
+    program = (
+        "import sys; from pathlib import Path; from steptune.core.job import JobSpec; "
+        "from steptune.adapters.embedded.framework import EmbeddedFramework; "
+        "EmbeddedFramework(cache_dir=Path(sys.argv[1])).start(JobSpec.model_validate_json(sys.argv[2]))"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path), endless.model_dump_json()]
+    with subprocess.Popen(command) as started:
+        while not (trainers := children_of(started.pid)):
+            os.sched_yield()
+        started.kill()
+    deadline_s = time.monotonic() + 10
+    while any(is_alive(pid) for pid in trainers) and time.monotonic() < deadline_s:
+        os.sched_yield()
+    left = [pid for pid in trainers if is_alive(pid)]
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert left == []
+
+
 def children_of(pid: int) -> list[int]:
     """Return the children of all threads of a process."""
     listed = (path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children"))
