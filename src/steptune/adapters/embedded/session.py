@@ -177,6 +177,7 @@ def has_ended(process: subprocess.Popen[str]) -> bool:
 
     The end of its stdout does not tell: a daemon that it forked may hold the pipe open.
     """
+    assert process.stdout is not None
     return process.poll() is not None and not select.select([process.stdout], [], [], 0)[0]
 
 
