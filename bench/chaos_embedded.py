@@ -31,8 +31,14 @@ HERE = Path(__file__).parent
 LOOK_S = 0.005
 """Seconds between two looks at the journal: between two trials there are some tens of milliseconds."""
 
+PROCESSES_S = 0.25
+"""Seconds between two looks at all processes and folders, which cost the machine that the session runs on."""
+
 ORPHAN_S = 5.0
 """Seconds after which nothing of a killed session may run."""
+
+LIFE_S = 30.0
+"""Seconds below which starting a session gets nowhere."""
 
 SESSIONS = ("calm", "killed")
 """The first is left alone; its decision is the one that the second has to come to."""
@@ -74,7 +80,7 @@ def embedded(num_kills: int, folder: Path, minutes: float, say: Callable[[str], 
     folder.mkdir(parents=True, exist_ok=True)
     state, stop_s = read_state(folder), time.monotonic() + 60 * minutes
     while (name := next((each for each in SESSIONS if each not in state.ended), None)) is not None:
-        if time.monotonic() + 2 * ORPHAN_S > stop_s:
+        if time.monotonic() + LIFE_S > stop_s:
             return None
         life = Life(folder=folder, name=name, state=state, moments=_moments(state, name, num_kills), say=say)
         life.live(stop_s - ORPHAN_S)
@@ -132,8 +138,14 @@ class Life:
     moments: list[int]
     """Places in `MOMENTS` that may come now; emptied as they do."""
     say: Callable[[str], None]
-    entered_s: dict[str, float] = field(default_factory=dict[str, float])
-    """When a stage was entered, or its victim first seen, by moment."""
+    due_s: dict[int, float] = field(default_factory=dict[int, float])
+    """When a moment comes whose stage was entered and whose victim was seen."""
+    seen: tuple[int, str] = (-1, "")
+    """Bytes of the journal at the last look and the stage then."""
+    next_look_s: float = 0.0
+    """When processes are looked for again."""
+    next_stage_s: float = 0.0
+    """When the journal is read again though it has not grown."""
 
     @property
     def root(self) -> Path:
@@ -151,8 +163,10 @@ class Life:
         try:
             while process.poll() is None:
                 moment = self._due(process.pid)
-                if moment is not None and self._kill(MOMENTS[moment], process):
-                    self.moments.remove(moment)
+                if moment is not None:
+                    del self.due_s[moment]
+                    if self._kill(MOMENTS[moment], process):
+                        self.moments.remove(moment)
                 if process.poll() is None and time.monotonic() > stop_s:
                     self.state.cuts.append(self._stage())
                     self._kill_session(process)
@@ -183,19 +197,31 @@ class Life:
         return process
 
     def _stage(self) -> str:
-        return stage_of(self.run, bodies_of(self.run))
+        """Return the stage; the journal is read again where it has grown, and where folders alone tell the stage."""
+        run = self.run
+        path = None if run is None else run / "journal.jsonl"
+        size = path.stat().st_size if path is not None and path.exists() else 0
+        if self.seen[0] != size or time.monotonic() >= self.next_stage_s:
+            self.seen = (size, stage_of(run, bodies_of(run)))
+            self.next_stage_s = time.monotonic() + PROCESSES_S
+        return self.seen[1]
 
     def _due(self, session: int) -> int | None:
-        """Return the moment that has come; each waits its drawn seconds from when it could first have come."""
-        stage = self._stage() if self.moments else ""
-        for index in self.moments:
-            moment, run = MOMENTS[index], self.run
-            if moment.stage != stage or run is None or not victims(run, session, moment.kind):
-                continue
-            since_s = self.entered_s.setdefault(str(moment), time.monotonic())
-            wait_s = random.Random(f"chaos {index}").uniform(*moment.after_s)
-            return index if time.monotonic() - since_s >= wait_s else None
-        return None
+        """Return the moment that has come: one after the other, each its drawn seconds after its victim was seen."""
+        stage, run, now_s = self._stage() if self.moments else "", self.run, time.monotonic()
+        here = [index for index in self.moments if MOMENTS[index].stage == stage]
+        if not here or run is None:
+            return None
+        begun = next((index for index in here if index in self.due_s), None)
+        if begun is not None:
+            return begun if now_s >= self.due_s[begun] else None
+        if MOMENTS[here[0]].kind != "session" and now_s < self.next_look_s:
+            return None
+        self.next_look_s = now_s + PROCESSES_S
+        found = next((index for index in here if victims(run, session, MOMENTS[index].kind)), None)
+        if found is not None:
+            self.due_s[found] = now_s + random.Random(f"chaos {found}").uniform(*MOMENTS[found].after_s)
+        return found if found is not None and now_s >= self.due_s[found] else None
 
     def _kill(self, moment: Moment, process: subprocess.Popen[bytes]) -> bool:
         """Kill a process of that kind, if one is still there."""
