@@ -159,8 +159,10 @@ class Life:
 
     def live(self, stop_s: float) -> None:
         """Start or resume the session and kill what is due, until it is dead or done; at ``stop_s`` kill it anyway."""
-        process = self._start()
+        num_before = len(bodies_of(self.run))
+        process = self._start(num_before)
         try:
+            self._greet(process, num_before)
             while process.poll() is None:
                 moment = self._due(process.pid)
                 if moment is not None:
@@ -178,23 +180,25 @@ class Life:
             process.wait()
         self.say(f"embedded, {self.name}: {len(self.state.kills)} kills, now {self._stage()}")
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        """Start the process, wait until its journal says so, and look whether the daemon was found."""
+    def _start(self, num_before: int) -> subprocess.Popen[bytes]:
+        """Start the process: of a new session where the journal of the old one has no line."""
         self.root.mkdir(exist_ok=True)
-        num_before, run = len(bodies_of(self.run)), self.run
+        run = self.run
         what = [str(HERE / "chaos.toml")] if num_before == 0 else ["--resume", str(run)]
         if run is not None and num_before == 0:
             run.rename(self.root / f"unstarted-{len(self.state.cuts)}")
         with (self.root / "log.txt").open("ab") as log:
             command = _steptune("tune", *what, "--runs", str(self.root))
-            process = subprocess.Popen(command, env=environment(self.folder), stdout=log, stderr=log)
+            return subprocess.Popen(command, env=environment(self.folder), stdout=log, stderr=log)
+
+    def _greet(self, process: subprocess.Popen[bytes], num_before: int) -> None:
+        """Wait until the journal says that the process has begun, and look whether it has found the daemon."""
         while process.poll() is None and len(bodies_of(self.run)) == num_before:
             time.sleep(LOOK_S)
         if self.state.daemon:
             self.state.num_daemons_left += is_daemon(self.state.daemon)
             stop_daemon(self.state.daemon)
             self.state.daemon = 0
-        return process
 
     def _stage(self) -> str:
         """Return the stage; the journal is read again where it has grown, and where folders alone tell the stage."""
