@@ -40,8 +40,8 @@ ORPHAN_S = 5.0
 LIFE_S = 30.0
 """Seconds below which starting a session gets nowhere."""
 
-SESSIONS = ("calm", "killed")
-"""The first is left alone; its decision is the one that the second has to come to."""
+KILLED, CALM = "killed", "calm"
+"""The second is left alone; its decision is the one that the first has to come to."""
 
 
 @dataclass(kw_only=True)
@@ -79,7 +79,7 @@ def embedded(num_kills: int, folder: Path, minutes: float, say: Callable[[str], 
     """Run both sessions to their decisions, one through ``num_kills`` kills; None where the time was up before."""
     folder.mkdir(parents=True, exist_ok=True)
     state, stop_s = read_state(folder), time.monotonic() + 60 * minutes
-    while (name := next((each for each in SESSIONS if each not in state.ended), None)) is not None:
+    while (name := next((each for each in (KILLED, CALM) if each not in state.ended), None)) is not None:
         if time.monotonic() + LIFE_S > stop_s:
             return None
         life = Life(folder=folder, name=name, state=state, moments=_moments(state, name, num_kills), say=say)
@@ -89,7 +89,7 @@ def embedded(num_kills: int, folder: Path, minutes: float, say: Callable[[str], 
 
 
 def _moments(state: State, name: str, num_kills: int) -> list[int]:
-    return state.left if name == "killed" and len(state.kills) < num_kills else []
+    return state.left if name == KILLED and len(state.kills) < num_kills else []
 
 
 def is_same(folder: Path, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -97,7 +97,7 @@ def is_same(folder: Path, one: Mapping[str, Any], other: Mapping[str, Any]) -> b
 
     Settings may differ where they do nothing: two sizes of micro-batch that a whole step fits in, for example.
     """
-    run = next((folder / SESSIONS[0]).glob("chaos-*"))
+    run = next((folder / CALM).glob("chaos-*"))
     state = fold([entry.body for entry in read_journal(run / "journal.jsonl")])
     assert state.started is not None, "a session that has a decision was started"
     assert state.baseline is not None, "and profiled"
@@ -109,7 +109,7 @@ def is_same(folder: Path, one: Mapping[str, Any], other: Mapping[str, Any]) -> b
 
 def result(folder: Path, state: State) -> dict[str, object]:
     """Return what was shown."""
-    calm, killed = (state.ended[name] for name in SESSIONS)
+    killed, calm = state.ended[KILLED], state.ended[CALM]
     counted = {kill: state.kills.count(kill) for kill in dict.fromkeys(state.kills)}
     return {
         "kills": len(state.kills),
@@ -251,7 +251,7 @@ class Life:
         run = self.run
         assert run is not None, "a started session has a run folder"
         self.state.num_orphans += len(marked(run))
-        if self.name == "killed":
+        if self.name == KILLED:
             self.state.kept.look(run)
         self.state.daemon = plant_daemon(run)
         self.state.num_daemons += 1
@@ -265,7 +265,7 @@ class Life:
             sys.stderr.write((self.root / "log.txt").read_text(encoding="utf-8")[-2000:])
             self.state.errors.append(process.returncode)
             return
-        if self.name == "killed":
+        if self.name == KILLED:
             self.state.kept.look(run)
         verified = subprocess.run(
             _steptune("report", str(run), "--verify"), env=environment(self.folder), check=False, capture_output=True
