@@ -83,14 +83,10 @@ def run_trial(
             if is_clear(pairs):
                 watched += watch(session, pairs, plan, num_watched)
                 break
-    except MemoryError as error:
-        state, cause = TrialState.OUT_OF_MEMORY, str(error)
     except KilledError:  # whose run it was is not known here, so it is nobody's result yet
         raise
-    except TrialError as error:
-        state, cause = TrialState.FAILED, str(error)
-    except BudgetSpentError as error:
-        state, cause = TrialState.STOPPED, str(error)
+    except (MemoryError, TrialError, BudgetSpentError) as error:
+        state, cause = _ending(error), str(error)
     finally:
         if session is not None:
             session.close()
@@ -107,6 +103,12 @@ def run_trial(
         devices_ratio=devices_ratio,
         watched=watched,
     )
+
+
+def _ending(error: MemoryError | TrialError | BudgetSpentError) -> TrialState:
+    if isinstance(error, MemoryError):
+        return TrialState.OUT_OF_MEMORY
+    return TrialState.FAILED if isinstance(error, TrialError) else TrialState.STOPPED
 
 
 def _begun(incumbent: RunsSteps, session: Session, plan: BlockPlan, evidence: Evidence) -> BlockPlan:
