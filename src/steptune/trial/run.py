@@ -83,8 +83,6 @@ def run_trial(
             if is_clear(pairs):
                 watched += watch(session, pairs, plan, num_watched)
                 break
-    except KilledError:  # whose run it was is not known here, so it is nobody's result yet
-        raise
     except (MemoryError, TrialError, BudgetSpentError) as error:
         state, cause = _ending(error), str(error)
     finally:
@@ -106,6 +104,9 @@ def run_trial(
 
 
 def _ending(error: MemoryError | TrialError | BudgetSpentError) -> TrialState:
+    """Return how it ends a trial; a kill goes on: whose run it was is not known here, so it is nobody's result yet."""
+    if isinstance(error, KilledError):
+        raise error
     if isinstance(error, MemoryError):
         return TrialState.OUT_OF_MEMORY
     return TrialState.FAILED if isinstance(error, TrialError) else TrialState.STOPPED
