@@ -110,3 +110,10 @@ BROKEN: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN.keys())
 def test_missing_or_meaningless_replays_are_inconclusive(broken: dict[str, Any]) -> None:
     assert judged(**broken).judgement is Judgement.INCONCLUSIVE
+
+
+def test_an_update_without_a_gradient_is_equal_where_both_have_none_and_a_fault_where_one_has() -> None:
+    quiet = [0.0, 0.38, 0.0]
+    assert judged(baseline_grad_norms=quiet, candidate_grad_norms=quiet).judgement is Judgement.PASS
+    assert judged(baseline_grad_norms=quiet, candidate_grad_norms=[0.2, 0.38, 0.0]).judgement is Judgement.FAIL
+    assert judged(baseline_grad_norms=quiet, candidate_grad_norms=[0.0, 0.19, 0.0]).judgement is Judgement.FAIL

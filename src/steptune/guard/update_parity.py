@@ -98,9 +98,10 @@ def _banded(what: str, measured: float | None, shuffled_band: Sequence[float | N
 
 
 def _grad_norms(candidate: Sequence[float], baseline: Sequence[float]) -> Finding:
-    if finite_or_none((*candidate, *baseline)) is None or not baseline or min(baseline) <= 0:
-        return unknown("gradient norms are missing, not finite or zero")
+    """Compare update by update. One without a gradient (no group is mixed) is measured by the largest norm there is."""
+    if finite_or_none((*candidate, *baseline)) is None or not baseline or min(baseline) < 0 or max(baseline) == 0:
+        return unknown("gradient norms are missing, not finite or all zero")
     if len(candidate) != len(baseline):
         return held(False, f"{len(candidate)} updates where the baseline makes {len(baseline)}")
-    worst = max(abs(c - b) / b for c, b in zip(candidate, baseline, strict=True))
+    worst = max(abs(c - b) / (b or max(baseline)) for c, b in zip(candidate, baseline, strict=True))
     return held(worst <= GRAD_NORM_REL_TOL, f"gradient norms differ by up to {worst:.2g} of their size")
