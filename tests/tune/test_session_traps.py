@@ -109,6 +109,17 @@ def test_a_fault_that_no_trial_can_show_is_caught_by_the_confirmation(
     assert any(reason.startswith(f"{guard} failed") for reason in ran.decision.reasons)
 
 
+def test_a_lead_that_parity_cannot_judge_is_given_up_and_said_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("steptune.tune.parity.probe_gap", lambda *_: None)  # as if no probe had come back
+    ran = run_session(tmp_path, (PACKING,))
+    assert ran.decision.outcome is Outcome.NO_CHANGE
+    assert ran.decision.reasons[0].startswith("a change led in its trial, but could not be proven harmless")
+    assert any("update_parity is inconclusive: a probe gap is missing" in reason for reason in ran.decision.reasons)
+    assert ran.problems() == []
+
+
 def test_answers_of_natural_length_that_were_not_measured_leave_a_none_change_provisional(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

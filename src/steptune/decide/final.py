@@ -33,6 +33,9 @@ NOTHING_TRIED = (
 )
 """Reason of a decision without a trial."""
 
+GIVEN_UP = "a change led in its trial, but could not be proven harmless; the baseline is handed back"
+"""First reason where every trial that led was given up."""
+
 NOTHING_CHANGED = Change(moves=(), effect=Effect.NONE, restart=Restart.HOT)
 """The change of a NO_CHANGE decision."""
 
@@ -67,6 +70,7 @@ def decide(
     costs: Costs,
     holds_for: Range | None,
     tripwires: Sequence[Tripwire],
+    left_open: Sequence[str] = (),
 ) -> Decision:
     """Return the decision on the best change found.
 
@@ -83,12 +87,15 @@ def decide(
         costs: of the whole session.
         holds_for: lengths it was tested at.
         tripwires: bounds that go out with an adopted change.
+        left_open: why trials that led were given up; a reader would else look for a gain that was there.
     """
     outcome, reasons = _judge(
         change, heaviest((effect, change.effect)), confirmed_speedup, step_speedup, verdicts, noise
     )
     if not num_tried:
         reasons = (NOTHING_TRIED,)
+    elif not change.moves and left_open:
+        reasons = (GIVEN_UP, *left_open)
     is_out = outcome in (Outcome.ADOPT, Outcome.PROVISIONAL)
     is_unchanged = outcome is Outcome.NO_CHANGE
     return Decision(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import final
 
-from steptune.core.decision import Decision
+from steptune.core.decision import Decision, Outcome
 from steptune.core.estimate import Estimate
 from steptune.core.event import Confirmed, Forecasted, RewardTested, TrialEnded
 from steptune.core.job import Objective
@@ -12,6 +12,7 @@ from steptune.core.profile import NoiseFloor, Profile
 from steptune.core.verdict import Verdict
 from steptune.core.work import objective_weight
 from steptune.decide.final import Costs, decide
+from steptune.decide.owed import OWED_AT_DECISION, undecided
 from steptune.decide.tripwires import tripwires
 from steptune.guard.judge import WORST_FIRST
 from steptune.store.replay import SessionState
@@ -63,7 +64,19 @@ def conclude(state: SessionState, found: SearchState, spent: Spent) -> Decision:
             baseline_truncated_frac=baseline.health.truncated_frac,
             total_memory_bytes=started.machine.memory_bytes,
         ),
+        left_open=() if winner else _given_up(state),
     )
+
+
+def _given_up(state: SessionState) -> tuple[str, ...]:
+    """Return what guards left open of trials that led, each sentence once."""
+    led = (event for event in state.ended if event.outcome is Outcome.ADOPT)
+    said = (
+        f"{verdict.guard} is inconclusive: {verdict.because}"
+        for event in led
+        for verdict in undecided(OWED_AT_DECISION[event.trial.change.effect], event.verdicts)
+    )
+    return tuple(dict.fromkeys(said))
 
 
 def owes_reward(effect: Effect) -> bool:
