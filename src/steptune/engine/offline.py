@@ -1,7 +1,7 @@
 """Engine work that is no training run: SFT start, cost probe, replays.
 
-`python -m steptune.engine.offline ORDER_JSON` carries out one order; the result goes to the order's `out_path`. An
-error that the user can mend is said in the last line, by kind and sentence, and told by the exit code.
+`python -m steptune.engine.offline ORDER_JSON PARENT_PID` carries out one order; the result goes to the order's
+`out_path`. An error that the user can mend is said in the last line, by kind and sentence, and told by the exit code.
 
 `... --serve PARENT_PID` takes one order a line on stdin until that closes and answers each with a line on stdout:
 {"exit_code": 0, "said": ""}. Any other error ends the process, as it ends that of a single order.

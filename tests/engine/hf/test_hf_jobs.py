@@ -242,8 +242,11 @@ def order_of(folder: Path, out: Path) -> FindOrder:
 def test_what_another_process_says_of_a_folder_arrives_as_it_was_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    parents: list[int] = []
+    monkeypatch.setattr(offline, "die_with_parent", parents.append)
+
     def run(order: Any) -> int:
-        monkeypatch.setattr("sys.argv", ["offline", order.model_dump_json()])
+        monkeypatch.setattr("sys.argv", ["offline", order.model_dump_json(), "7"])
         return offline.main()
 
     out = tmp_path / "out.json"
@@ -255,3 +258,4 @@ def test_what_another_process_says_of_a_folder_arrives_as_it_was_said(
     assert "config.json` cannot be read, got No such file or directory; allowed: a Hugging Face" in str(error)
     assert not (tmp_path / "other.json").exists()
     assert isinstance(embedded._failure("find", -9, "ModelError: half"), TrialError)
+    assert parents == [7, 7]
