@@ -57,8 +57,8 @@ WARM_UP = 1 + MAX_LAG
 TARGET = 1.3
 
 ONE_THREAD, AT_ONCE = "sync, one thread", "two of them at once"
-"""Two whole runs of one thread each share nothing and never wait for each other: half their step time is the most that
-any overlap of the same work can reach on these two cores, which also share caches and memory."""
+"""Two whole runs of one thread each share nothing and never wait for each other: half their step time is about the
+most that overlapping the same work can reach on these two cores, which also share caches and memory."""
 
 OVERLAP = {"rollout_threads": 1, "train_threads": 1, "correction": "tis"}
 SYNC = {**OUR_CANDIDATES[3].settings, "handover": "alias", "compile": True}

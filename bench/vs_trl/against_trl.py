@@ -27,6 +27,7 @@ import arms as table  # noqa: E402
 from arms import Arm  # noqa: E402
 from same_work import SHAPES, SIZES, lengths_of  # noqa: E402
 
+from steptune.adapters.embedded.idle import ASLEEP  # noqa: E402
 from steptune.stats.ratio import ratio_interval  # noqa: E402
 from steptune.store.files import replace  # noqa: E402
 from steptune.store.lock import machine_lock  # noqa: E402
@@ -38,8 +39,6 @@ ENVIRONMENT = {"TOKENIZERS_PARALLELISM": "false"}
 """Idle threads wait as torch leaves them, whatever this process was told of them: a paused arm costs nothing, since
 they stop spinning by themselves. `idle_threads.py` has the same arms with threads that sleep, which are slower."""
 
-WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
-"""Variables that say how idle threads wait."""
 
 TARGETS = {
     "dense": {"ours over TRL tuned": 1.5, "ours overlapped over TRL tuned": 2.2},
@@ -49,7 +48,7 @@ TARGETS = {
 
 def as_torch_waits(environment: Mapping[str, str]) -> dict[str, str]:
     """Return an environment that leaves to torch how idle threads wait."""
-    return {name: value for name, value in environment.items() if name not in WAITING}
+    return {name: value for name, value in environment.items() if name not in ASLEEP}
 
 
 class Process:

@@ -26,6 +26,7 @@ from against_trl import ENVIRONMENT, Process  # noqa: E402
 from arms import Arm  # noqa: E402
 from same_work import SHAPES  # noqa: E402
 
+from steptune.adapters.embedded.idle import ASLEEP  # noqa: E402
 from steptune.stats.ratio import block_means, ratio_interval  # noqa: E402
 from steptune.store.files import replace  # noqa: E402
 from steptune.store.lock import machine_lock  # noqa: E402
@@ -33,7 +34,6 @@ from steptune.store.lock import machine_lock  # noqa: E402
 RESULTS = HERE.parent / "results"
 NUM_ROUNDS = 6
 
-ASLEEP = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
 HABITS = {"sleep": ENVIRONMENT | ASLEEP, "spin": ENVIRONMENT}
 
 Found = dict[str, dict[str, list[list[float]]]]
