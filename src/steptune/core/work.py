@@ -14,6 +14,9 @@ from steptune.core.lag import LagPlan
 from steptune.core.phase import Role
 from steptune.core.records import Record
 
+IDLE_THREADS, SLEEPING = "idle_threads", "sleeping"
+"""Not a knob, but a condition that knobs bring about and curves are measured under: threads that sleep when idle."""
+
 
 class OneThread(Record):
     """What one thread would take, where a quota gives two threads fewer cores than two.

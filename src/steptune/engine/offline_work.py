@@ -10,7 +10,8 @@ from pydantic import TypeAdapter
 from steptune.core.errors import ModelError, explain
 from steptune.core.framework import ParityOutput
 from steptune.core.knob import KnobValue
-from steptune.core.profile import CostCurve
+from steptune.core.profile import START_UP, CostCurve
+from steptune.core.work import IDLE_THREADS, SLEEPING
 from steptune.engine.damping import Damping
 from steptune.engine.knob_checks import asks_for_ranks, asks_for_replicas, replica_numbers
 from steptune.engine.knobs import DType, EngineKnobs, rollout_formats
@@ -27,6 +28,9 @@ from steptune.engine.sft import load_or_train
 COSTS: TypeAdapter[list[CostCurve]] = TypeAdapter(list[CostCurve])
 OUTPUTS: TypeAdapter[list[ParityOutput]] = TypeAdapter(list[ParityOutput])
 TRAIN_FORMATS: tuple[DType, ...] = ("fp32", "bf16")
+ASLEEP_FRAC = 0.4
+"""Part of the trainer's probe budget for threads that sleep: half the settings, and curves tell of each other."""
+
 Format = TypeVar("Format", bound=str)
 
 
@@ -38,7 +42,7 @@ def carry_out(order: OfflineOrder) -> str:
         case StartOrder():
             return str(load_or_train(order.job, Path(order.cache_dir)))
         case ProbeOrder():
-            return COSTS.dump_json(probe(order)).decode()
+            return COSTS.dump_json(probe_asleep(order) if order.is_asleep else probe(order)).decode()
         case ReplayOrder():
             return OUTPUTS.dump_json(replay_all(order)).decode()
         case SideOrder():
@@ -75,6 +79,22 @@ def probe(order: ProbeOrder) -> list[CostCurve]:
         *ranked,
         *probe_replicas(order.job, folder, numbers, *rollout),
     ]
+
+
+def probe_asleep(order: ProbeOrder) -> list[CostCurve]:
+    """Measure again what several threads take, in a process whose threads sleep when idle."""
+    job, pin = order.job, order.job.knobs.pin
+    several = range(2, job.devices.num_cores + 1)
+    budget_s = ASLEEP_FRAC * (order.trainer_budget_s or PROBE_BUDGET_S)
+    curves: list[CostCurve] = []
+    if pin.get("rollout_threads") != 1:
+        rollout = _options(pin, "rollout", several, rollout_formats(job))
+        loads = [curve for curve in probe_handover(job, *rollout) if "rollout_threads" in curve.when]
+        curves += [*probe_rollout(job, *rollout), *loads]
+    if pin.get("train_threads") != 1:
+        curves += probe_trainer(job, *_options(pin, "train", several, TRAIN_FORMATS), budget_s=budget_s)
+    asleep = ((curve, {**curve.when, IDLE_THREADS: SLEEPING}) for curve in curves if curve.name != START_UP)
+    return [curve.model_copy(update={"when": when}) for curve, when in asleep]
 
 
 def _options(

@@ -37,6 +37,8 @@ class ProbeOrder(Record):
     out_path: str
     trainer_budget_s: Annotated[float, Field(gt=0)] | None = None
     """Wall seconds of the trainer's curves beyond what is always measured; None is `engine.probe.PROBE_BUDGET_S`."""
+    is_asleep: bool = False
+    """The process was started with threads that sleep when idle: only what several threads do is measured."""
 
 
 class ReplayOrder(Record):

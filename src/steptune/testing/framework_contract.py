@@ -24,6 +24,7 @@ from steptune.core.knob import Effect, KnobValue
 from steptune.core.phase import Role, SpanKind, is_child, parent_phase
 from steptune.core.profile import SampledLengths
 from steptune.core.trial import Observation
+from steptune.core.work import IDLE_THREADS
 
 BaselineKind = Literal["default", "best_practice", "expert"]
 
@@ -131,7 +132,9 @@ def planned_work_is_countable(subject: Subject) -> None:
             parent_phase(item.phase)
             numbers = (item.x, item.count)
             assert all(math.isfinite(n) and n >= 0 for n in numbers), f"impossible item {item}"
-            assert set(item.when) <= set(settings), f"`{item.curve}` depends on settings that are no knobs: {item.when}"
+            assert set(item.when) <= {*settings, IDLE_THREADS}, (
+                f"`{item.curve}` depends on settings that are no knobs: {item.when}"
+            )
         assert work.padded_tokens >= work.active_tokens > 0, f"{work.padded_tokens} of {work.active_tokens} positions"
         assert work.memory_bytes >= 0, f"{work.memory_bytes} bytes"
         assert min(work.trainer_cores, work.rollout_cores) > 0, "a side without a core"

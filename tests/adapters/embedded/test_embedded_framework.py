@@ -265,3 +265,9 @@ def test_a_side_is_not_replayed_where_a_recorded_batch_does_not_hold_its_work(fr
     assert framework.replayable_sides(sampled, settings) == {Role.TRAINER}
     assert framework.replayable_sides(JOB, {**settings, "rollout_cores": 0.5}) == frozenset()
     assert framework.replayable_sides(JOB, {**settings, "train_ranks": 2}) == frozenset()
+
+
+def test_a_side_whose_threads_sleep_in_a_run_is_not_replayed_where_they_spin(framework: EmbeddedFramework) -> None:
+    settings = {lever.knob: lever.value for lever in framework.baseline(JOB, "expert")}
+    crowded = {**settings, "schedule": "one_step_off", "handover": "copy", "rollout_threads": 1, "train_threads": 2}
+    assert framework.replayable_sides(JOB, crowded) == {Role.ROLLOUT}

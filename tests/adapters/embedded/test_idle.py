@@ -6,11 +6,26 @@ import pytest
 
 from steptune.adapters.embedded import framework
 from steptune.adapters.embedded.framework import EmbeddedFramework
-from steptune.adapters.embedded.idle import ASLEEP, SHORT_SPIN, is_crowded, threads_at_work, waiting
+from steptune.adapters.embedded.idle import (
+    ASLEEP,
+    SHORT_SPIN,
+    is_crowded,
+    may_sleep,
+    put_to_sleep,
+    threads_at_work,
+    waiting,
+)
 from steptune.core.framework import LaunchSpec
-from steptune.core.job import AlgorithmSpec, JobSpec, MathWorkload
+from steptune.core.job import AlgorithmSpec, JobSpec, KnobsSpec, MathWorkload
+from steptune.core.knob import KnobValue
 from steptune.core.model import DenseModel
+from steptune.core.phase import Role
+from steptune.core.profile import CostCurve, CurvePoint
+from steptune.core.work import WorkItem
 from steptune.engine.knobs import EngineKnobs
+from steptune.engine.offline_work import probe_asleep
+from steptune.engine.orders import ProbeOrder
+from steptune.forecast.curve import CostBook
 
 
 def test_sides_that_take_turns_need_the_cores_of_the_larger_and_sides_that_overlap_of_both() -> None:
@@ -49,3 +64,48 @@ def test_a_run_with_more_threads_than_cores_is_told_to_let_them_sleep(
         {"OMP_WAIT_POLICY": None, **SHORT_SPIN},
         ASLEEP,
     ]
+
+
+JOB = JobSpec(name="small", model=DenseModel(num_layers=1, d_model=16, num_heads=4, num_kv_heads=2, d_ff=24))
+SETTINGS: dict[str, KnobValue] = {"train_threads": 2, "train_dtype": "fp32"}
+ITEM = WorkItem(role=Role.TRAINER, phase="train", curve="train", when=SETTINGS, x=10.0, count=1.0)
+
+
+def curve(when: dict[str, KnobValue], seconds: float) -> CostCurve:
+    return CostCurve(name="train", when=when, unit="tokens", points=(CurvePoint(x=10.0, seconds=seconds),))
+
+
+def test_several_threads_of_a_crowded_run_have_the_price_measured_asleep_and_one_thread_its_only_one() -> None:
+    spun, slept = curve(SETTINGS, 1.0), curve({**SETTINGS, "idle_threads": "sleeping"}, 1.8)
+    alone = ITEM.model_copy(update={"when": {**SETTINGS, "train_threads": 1}})
+    book = CostBook(curves=(spun, slept, curve(alone.when, 3.0)))
+    assert [book.price(item).seconds for item in (ITEM, *put_to_sleep((ITEM, alone)))] == [1.0, 1.8, 3.0]
+
+
+def test_a_profile_without_prices_asleep_has_the_others() -> None:
+    assert CostBook(curves=(curve(SETTINGS, 1.0),)).price(put_to_sleep((ITEM,))[0]).seconds == 1.0
+
+
+@pytest.mark.parametrize(
+    ("pin", "base", "may"),
+    [
+        ({}, {}, True),
+        ({"schedule": "sync"}, {}, False),
+        ({"rollout_threads": 1}, {}, True),
+        ({"rollout_threads": 1, "train_threads": 1}, {}, False),
+        ({}, {"OMP_WAIT_POLICY": "active"}, False),
+    ],
+)
+def test_prices_asleep_are_measured_where_a_configuration_may_need_them(
+    pin: dict[str, KnobValue], base: dict[str, str], may: bool
+) -> None:
+    assert may_sleep(JOB.model_copy(update={"knobs": KnobsSpec(pin=pin)}), base) is may
+
+
+def test_a_probe_asleep_measures_several_threads_of_the_sides_that_may_have_them(tmp_path: Path) -> None:
+    pin: dict[str, KnobValue] = {"rollout_threads": 1, "train_dtype": "fp32", "recompute": False, "layout": "packed"}
+    job = JOB.model_copy(update={"knobs": KnobsSpec(pin=pin)})
+    order = ProbeOrder(job=job, out_path=str(tmp_path / "costs.json"), trainer_budget_s=0.01, is_asleep=True)
+    curves = probe_asleep(order)
+    assert {c.name for c in curves} == {"train", "logprob", "optimizer"}
+    assert all(c.when["idle_threads"] == "sleeping" and c.when["train_threads"] == 2 for c in curves)

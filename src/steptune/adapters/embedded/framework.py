@@ -16,7 +16,7 @@ from steptune import __version__
 from steptune.adapters.embedded.baselines import best_practice_levers, default_levers, expert_levers
 from steptune.adapters.embedded.conflicts import conflicts
 from steptune.adapters.embedded.helper import Helper
-from steptune.adapters.embedded.idle import is_crowded
+from steptune.adapters.embedded.idle import is_crowded, may_sleep
 from steptune.adapters.embedded.knobs import knob_specs
 from steptune.adapters.embedded.orphans import run_mark, stop_marked
 from steptune.adapters.embedded.render import render_job
@@ -122,10 +122,15 @@ class EmbeddedFramework:
         return counter.planned(_knobs(settings))
 
     def probe_costs(self, job: JobSpec, out_dir: Path) -> tuple[CostCurve, ...]:
-        """Measure primitives in a process of their own."""
-        order = ProbeOrder(job=job, out_path=str(out_dir / "costs.json"), trainer_budget_s=self.trainer_budget_s)
+        """Measure primitives in a process of their own, and in another what threads take that sleep when idle."""
+        out = out_dir / "costs.json"
+        order = ProbeOrder(job=job, out_path=str(out), trainer_budget_s=self.trainer_budget_s)
         self._help(order, out_dir)
-        return COSTS.validate_json((out_dir / "costs.json").read_bytes())
+        costs = COSTS.validate_json(out.read_bytes())
+        if not may_sleep(job, os.environ):
+            return costs
+        self._offline(order.model_copy(update={"is_asleep": True}), out_dir, is_crowded=True)
+        return (*costs, *COSTS.validate_json(out.read_bytes()))
 
     def launch(self, job: JobSpec, spec: LaunchSpec, out_dir: Path) -> EngineSession:
         """Start a run; see `session`."""
@@ -255,7 +260,7 @@ class EmbeddedFramework:
     def _environment(self, folder: Path, *, is_crowded: bool = False) -> dict[str, str]:
         return session_environment(os.environ, run_mark(folder), self.cache_dir, is_crowded=is_crowded)
 
-    def _offline(self, order: OfflineOrder, folder: Path) -> None:
+    def _offline(self, order: OfflineOrder, folder: Path, *, is_crowded: bool = False) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         try:
             result = subprocess.run(
@@ -264,7 +269,7 @@ class EmbeddedFramework:
                 stderr=subprocess.STDOUT,
                 text=True,
                 timeout=OFFLINE_TIMEOUT_S,
-                env=self._environment(folder),
+                env=self._environment(folder, is_crowded=is_crowded),
                 check=False,
             )
         except subprocess.TimeoutExpired:
@@ -302,14 +307,19 @@ def replayable_sides(job: JobSpec, knobs: EngineKnobs) -> frozenset[Role]:
 
     A recorded batch holds what was trained on: rounds that dynamic sampling threw away are not in it, nor are experts
     that another rollout would have recorded. A quota is given to processes, ranks and replicas share a memory bus with
-    others, and a foreign engine is not this one.
+    others, and a foreign engine is not this one. A replay is alone: its threads spin where those of a crowded run sleep.
     """
     is_alone = knobs.train_ranks == 1 and knobs.rollout_replicas == 1
     is_plain = is_alone and knobs.rollout_cores is None and not knobs.router_replay
     if not is_plain:
         return frozenset()
     has_all_rollouts = not job.algorithm.dynamic_sampling and knobs.rollout_engine == "embedded"
-    return frozenset({Role.TRAINER, *([Role.ROLLOUT] if has_all_rollouts else [])})
+    sleeps = is_crowded(knobs, job.devices.num_cores)
+    is_like_a_run = {
+        Role.TRAINER: not (sleeps and knobs.train_threads > 1),
+        Role.ROLLOUT: has_all_rollouts and not (sleeps and knobs.rollout_threads > 1),
+    }
+    return frozenset(role for role, is_so in is_like_a_run.items() if is_so)
 
 
 def longest_prompt(job: JobSpec) -> int:

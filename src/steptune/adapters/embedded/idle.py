@@ -6,9 +6,13 @@ threads work than there are cores, a spinning one holds the core that the awaite
 takes ten. A short spin covers the gaps between operators and gives a core back soon (docs/LAB.md has the figures).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from steptune.core.job import JobSpec
+from steptune.core.work import IDLE_THREADS, SLEEPING, WorkItem
 from steptune.engine.knobs import EngineKnobs
+
+THREADS = ("rollout_threads", "train_threads")
 
 WAIT_POLICY, SPIN_COUNT = "OMP_WAIT_POLICY", "GOMP_SPINCOUNT"
 """What libgomp reads, once, when torch loads."""
@@ -47,3 +51,27 @@ def waiting(base: Mapping[str, str], *, is_crowded: bool) -> Mapping[str, str]:
     if WAIT_POLICY in base or SPIN_COUNT in base:
         return {}
     return ASLEEP if is_crowded else SHORT_SPIN
+
+
+def may_sleep(job: JobSpec, base: Mapping[str, str]) -> bool:
+    """Return whether a configuration of the job may put several threads to sleep that would else spin.
+
+    Then their prices have to be known twice, for at every wait a sleeping thread is woken by the kernel.
+    """
+    pin, is_decided = job.knobs.pin, not waiting(base, is_crowded=True)
+    if is_decided or pin.get("schedule") == "sync" or job.devices.num_cores == 1:
+        return False
+    return any(pin.get(name) != 1 for name in THREADS)
+
+
+def put_to_sleep(items: Sequence[WorkItem]) -> tuple[WorkItem, ...]:
+    """Return a crowded run's items: those of several threads are priced as measured with threads that sleep."""
+    return tuple(
+        item.model_copy(update={"when": {**item.when, IDLE_THREADS: SLEEPING}}) if _has_several(item) else item
+        for item in items
+    )
+
+
+def _has_several(item: WorkItem) -> bool:
+    threads = (item.when.get(knob, 1) for knob in THREADS)
+    return any(isinstance(number, int) and number > 1 for number in threads)

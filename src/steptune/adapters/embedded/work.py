@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import final
 
+from steptune.adapters.embedded.idle import is_crowded, put_to_sleep
 from steptune.adapters.embedded.lag_plan import lag_plan
 from steptune.adapters.embedded.memory import memory_bytes
 from steptune.adapters.embedded.rollout_work import REPLICATED, Step, replicated, rollout_count, steps_ahead, work_items
@@ -63,6 +64,8 @@ class WorkCounter:
         overlaps = knobs.schedule != "sync"
         split = split_of(self.job.devices.num_cores, knobs)
         items = (*rollout, *train.items, *handover_items(self.job, knobs))
+        if is_crowded(knobs, self.job.devices.num_cores):
+            items = put_to_sleep(items)
         return PlannedWork(
             items=items if split is None else slowed(items, knobs, split),
             # a stream takes the longer side's time too, and waits no longer than one step ahead does
