@@ -307,7 +307,7 @@ def replayable_sides(job: JobSpec, knobs: EngineKnobs) -> frozenset[Role]:
 
     A recorded batch holds what was trained on: rounds that dynamic sampling threw away are not in it, nor are experts
     that another rollout would have recorded. A quota is given to processes, ranks and replicas share a memory bus with
-    others, and a foreign engine is not this one. A replay is alone: its threads spin where those of a crowded run sleep.
+    others, and a foreign engine is not this one. A replay is alone: its threads spin, those of a crowded run sleep.
     """
     is_alone = knobs.train_ranks == 1 and knobs.rollout_replicas == 1
     is_plain = is_alone and knobs.rollout_cores is None and not knobs.router_replay
