@@ -8,6 +8,7 @@ from steptune.published.memory_cases import (
     MemoryOutcome,
     MemoryPhase,
     excluded_posts,
+    fourth_cases,
     known_cases,
     memory_cases,
     source_unit,
@@ -37,7 +38,7 @@ def test_only_what_ran_out_has_a_phase() -> None:
 
 def test_what_fitted_stayed_inside_its_gpu() -> None:
     # vendors count 1e9 bytes to a GB, tools 2**30 to a GiB; several sources print the card's own size as the peak
-    for case in memory_cases():
+    for case in (*memory_cases(), *third_cases(), *fourth_cases()):
         if case.outcome is MemoryOutcome.FIT and case.peak_gib is not None and case.gpu_memory_gb is not None:
             assert case.peak_gib <= case.gpu_memory_gb, case.id
 
@@ -62,7 +63,7 @@ def test_a_case_of_the_second_collection_stands_for_the_one_of_the_same_name() -
 
 
 def test_what_a_default_filled_in_is_a_column_that_is_filled_in() -> None:
-    for case in (*known_cases(), *third_cases()):
+    for case in (*known_cases(), *third_cases(), *fourth_cases()):
         for column in (case.defaults or "").split():
             assert column in type(case).model_fields, case.id
 
@@ -80,6 +81,22 @@ def test_the_third_collection_has_twenty_sure_cases_of_each_outcome_from_thirty_
     assert all((case.phase is None) is (case.outcome is MemoryOutcome.FIT) for case in third_cases())
 
 
+def test_the_fourth_collection_shares_no_source_with_the_others() -> None:
+    earlier_cases = (*memory_cases(), *third_cases())
+    earlier = {case.source.lower() for case in earlier_cases} | {post.source.lower() for post in excluded_posts()}
+    assert not {case.source.lower() for case in fourth_cases()} & earlier
+    assert len({case.id for case in (*earlier_cases, *fourth_cases())}) == len(earlier_cases) + len(fourth_cases())
+
+
+def test_the_fourth_collection_has_thirty_sure_cases_of_each_outcome_from_fifty_posts() -> None:
+    sure = [case for case in fourth_cases() if case.label is not MemoryLabel.WEAK]
+    assert min(Counter(case.outcome for case in sure).values()) >= 30
+    assert len({case.source for case in sure}) >= 50
+    assert all((case.phase is None) is (case.outcome is MemoryOutcome.FIT) for case in fourth_cases())
+    # a table of limits gives few rows, so that no one page decides the score
+    assert max(Counter(case.source for case in sure).values()) <= 5
+
+
 def test_one_source_is_drawn_whole() -> None:
     # files of one repository belong to one half, whatever their commit; threads are drawn one by one
     assert source_unit("Owner/Repo@1234abc:docs/a.md") == source_unit("owner/repo@77:logs/b")
@@ -90,7 +107,7 @@ def test_one_source_is_drawn_whole() -> None:
 
 
 def test_a_rank_means_adapters() -> None:
-    assert all(case.is_lora for case in memory_cases() if case.lora_rank is not None)
+    assert all(case.is_lora for case in (*memory_cases(), *fourth_cases()) if case.lora_rank is not None)
 
 
 def test_posts_left_out_have_a_reason_and_are_no_case_of_running_out() -> None:
@@ -135,6 +152,7 @@ FROZEN = {
     "memory_cases.csv": "6848db25eb49936f5c40160b57ab69f5eeb97beb3a540465cdbab9172064359b",
     "memory_known.csv": "6aff02641f8fd5f7ad143766699d9b1c84659da845c539ea9a9a43f641b12674",
     "memory_third.csv": "1b2357786b98da8b3e3a3be04a76abbe91330e4c2f1260f46225277f9be16cc3",
+    "memory_fourth.csv": "a9b19c93988f75d91005131c96761fe6b49c78d160e2efa6e4886ce50439407d",
     "async_losers.csv": "eec2a072cd007432ac2787be7261e57b2451aba5490a17b5af71b8a864e3a099",
 }
 """A case may be mended, but then in a commit that says so and changes the hash here."""

@@ -4,7 +4,8 @@ Collected and committed before any memory model saw them. Surprise: a text that 
 case. What main memory, another process, a wrong device, a leak or a software fault explains is left out, each with its
 reason in ``memory_excluded.csv``; what decides but is not stated makes a case `weak`. The second collection
 (``memory_known.csv``) holds what the first one lacked: cases whose source says the whole configuration. The third
-(``memory_third.csv``) was labelled when the model was final, so that a share of it is no hindsight.
+(``memory_third.csv``) was labelled when the model was final, so that a share of it is no hindsight; once the model had
+learnt from that one, a fourth (``memory_fourth.csv``) took its place.
 """
 
 import hashlib
@@ -185,8 +186,14 @@ def known_cases() -> tuple[MemoryCase, ...]:
 
 @cache
 def third_cases() -> tuple[MemoryCase, ...]:
-    """Return the third collection, labelled after the model was last changed; it is in no pool and scored apart."""
+    """Return the third collection, labelled when the model was final for the first time; it is in no pool."""
     return _read("memory_third.csv")
+
+
+@cache
+def fourth_cases() -> tuple[MemoryCase, ...]:
+    """Return the fourth collection, labelled before the model learnt from the third; it is in no pool either."""
+    return _read("memory_fourth.csv")
 
 
 def _read(name: str) -> tuple[MemoryCase, ...]:
