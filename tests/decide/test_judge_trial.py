@@ -68,6 +68,13 @@ def test_any_failed_guard_rejects_owed_or_not(guard: str) -> None:
     assert reasons == (f"{guard} failed: {guard} says FAIL",)
 
 
+def test_a_lead_whose_replay_is_blind_is_not_followed_and_no_more_pairs_are_asked_for() -> None:
+    blind = verdicts([*OWED, "update_parity"], update_parity=Judgement.INCONCLUSIVE)
+    outcome, reasons = judge_trial(trial(FASTER), blind, noise())
+    assert outcome is Outcome.REJECT
+    assert reasons[-1] == "cannot tell: update_parity is inconclusive: update_parity says INCONCLUSIVE"
+
+
 @pytest.mark.parametrize("guard", OWED)
 def test_an_inconclusive_owed_guard_extends_and_an_absent_one_rejects(guard: str) -> None:
     outcome, reasons = judge_trial(trial(FASTER), verdicts(OWED, **{guard: Judgement.INCONCLUSIVE}), noise())

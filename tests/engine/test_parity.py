@@ -12,7 +12,7 @@ from steptune.core.knob import KnobValue
 from steptune.engine.damping import Damping
 from steptune.engine.knobs import EngineKnobs
 from steptune.engine.model import build_model
-from steptune.engine.parity import load_batches, param_distance, replay, save_batch, shuffled
+from steptune.engine.parity import load_batches, param_distance, replay, save_batch, shuffled, tensor_distances
 from steptune.envs.math.tokenizer import MathTokenizer
 
 NUM_BATCHES = 3
@@ -64,6 +64,19 @@ def test_the_same_settings_replay_to_the_same_bits(captured: Path) -> None:
     assert len(a.grad_norms) == NUM_BATCHES
     assert a.param_delta_norm > 0
     assert len(a.probe_logprobs) == int(scored_batch().rollout.lengths_B.sum())
+
+
+def test_distances_of_tensors_name_the_one_that_differs_and_add_up_to_the_whole(tmp_path: Path) -> None:
+    outputs = list[ParityOutput]()
+    for number, norm in enumerate((1.0, 4.0)):
+        path = tmp_path / f"{number}.pt"
+        torch.save({"head": torch.tensor([3.0, norm]), "body": torch.ones(2, 2)}, path)
+        outputs.append(
+            ParityOutput(params_path=str(path), probe_logprobs=(), grad_norms=(), param_delta_norm=6.0 * (1 - number))
+        )
+    assert tensor_distances(outputs[0], outputs[1]) == {"head": 0.5, "body": 0.0}  # (4 - 1) / 6
+    assert param_distance(outputs[0], outputs[1]) == 0.5
+    assert all(math.isnan(each) for each in tensor_distances(outputs[1], outputs[0]).values())  # it has not moved
 
 
 def test_packing_stays_inside_the_rounding_band_and_a_wrong_loss_does_not(captured: Path) -> None:

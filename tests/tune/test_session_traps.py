@@ -1,15 +1,19 @@
 """Every trap of real tuning, as a knob of the fake framework that is faster and must not be adopted."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from fake_sessions import Ran, job_of, run_session
 
 from steptune.core.decision import Outcome
-from steptune.core.job import BudgetSpec, GuardSpec
+from steptune.core.errors import TrialError
+from steptune.core.framework import ParityInput, ParityOutput
+from steptune.core.job import BudgetSpec, GuardSpec, JobSpec
 from steptune.core.phase import Role
 from steptune.core.trial import TrialState
 from steptune.core.verdict import Judgement
+from steptune.testing.fake_framework import FakeFramework
 from steptune.testing.fake_space import (
     COMPACTION,
     CRASHING,
@@ -114,9 +118,32 @@ def test_a_lead_that_parity_cannot_judge_is_given_up_and_said_so(
 ) -> None:
     monkeypatch.setattr("steptune.tune.parity.probe_gap", lambda *_: None)  # as if no probe had come back
     ran = run_session(tmp_path, (PACKING,))
+    assert_given_up(ran, "update_parity is inconclusive: a probe gap is missing")
+
+
+@pytest.mark.parametrize("error", [TrialError("the replay died with exit code -11"), MemoryError("3.0 GiB asked for")])
+def test_a_lead_whose_updates_could_not_be_replayed_is_not_followed_and_the_session_goes_on(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = FakeFramework.replay_updates
+
+    def dies(self: FakeFramework, job: JobSpec, parity: Sequence[ParityInput], out_dir: Path) -> list[ParityOutput]:
+        if any(item.settings["layout"] == "packed" for item in parity):
+            raise error
+        return whole(self, job, parity, out_dir)
+
+    monkeypatch.setattr(FakeFramework, "replay_updates", dies)
+    assert_given_up(run_session(tmp_path, (PACKING,)), f"the replay could not be run: {error}")
+
+
+def assert_given_up(ran: Ran, why: str) -> None:
+    """The only trial led and was rejected as blind, and the decision says so."""
+    (event,) = ran.trials
+    assert event.outcome is Outcome.REJECT
+    assert event.reasons[-1].startswith("cannot tell: update_parity is inconclusive")
     assert ran.decision.outcome is Outcome.NO_CHANGE
     assert ran.decision.reasons[0].startswith("a change led in its trial, but could not be proven harmless")
-    assert any("update_parity is inconclusive: a probe gap is missing" in reason for reason in ran.decision.reasons)
+    assert any(why in reason for reason in ran.decision.reasons)
     assert ran.problems() == []
 
 

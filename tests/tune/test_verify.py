@@ -12,7 +12,15 @@ from steptune.core.verdict import Judgement, Verdict
 from steptune.store.journal import Journal, create_journal
 from steptune.store.journal_lines import Entry
 from steptune.store.run_folder import RunFolder
-from steptune.testing.fake_space import COMPACTION, LAZY_ANSWERS, LEAKY_DTYPE, PACKING, PLACEBO, SHORT_ANSWERS
+from steptune.testing.fake_space import (
+    COMPACTION,
+    HALVED_GRADIENT,
+    LAZY_ANSWERS,
+    LEAKY_DTYPE,
+    PACKING,
+    PLACEBO,
+    SHORT_ANSWERS,
+)
 from steptune.tune.verify import verify
 
 KNOBS = (PACKING, COMPACTION, PLACEBO)
@@ -85,6 +93,38 @@ def test_guards_that_a_forger_lets_pass_are_asked_again_over_the_steps(tmp_path:
 
     assert any("verdicts on trial 1 do not follow" in each for each in forged(ran, change_first(TrialEnded, kind)))
     assert any("on the confirmation do not follow" in each for each in forged(ran, change_first(Confirmed, kind)))
+
+
+def test_a_verdict_on_replayed_updates_is_drawn_again_from_the_replay(tmp_path: Path) -> None:
+    ran = run_session(tmp_path, (HALVED_GRADIENT,))
+    assert ran.problems() == []
+
+    def kind(event: Event) -> Event:
+        assert isinstance(event, TrialEnded)
+        return event.model_copy(update={"verdicts": passed(event.verdicts)})
+
+    def near(event: Event) -> Event:
+        assert isinstance(event, TrialEnded)
+        assert event.replayed is not None
+        return event.model_copy(update={"replayed": event.replayed.model_copy(update={"distance_by_tensor": {}})})
+
+    def gone(event: Event) -> Event:
+        return event.model_copy(update={"replayed": None})
+
+    said = "the verdict on the updates of trial 1 does not follow from their replay"
+    assert any(said in each for each in forged(ran, change_first(TrialEnded, kind)))
+    assert any(said in each for each in forged(ran, change_first(TrialEnded, near)))
+    said = "trial 1 has a verdict on updates that were not replayed"
+    assert any(said in each for each in forged(ran, change_first(TrialEnded, gone)))
+
+
+def test_a_journal_of_other_code_without_replays_is_believed_in_them(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
+    def old(events: list[Event]) -> list[Event]:
+        return [e.model_copy(update={"replayed": None}) if isinstance(e, TrialEnded) else e for e in events]
+
+    monkeypatch.setattr("steptune.tune.verify.code_hash", lambda: "another")
+    (problem,) = forged(ran, old)
+    assert "the run was made by other code than is installed here" in problem
 
 
 def test_a_confirmation_whose_slow_steps_are_gone_is_found(ran: Ran) -> None:

@@ -23,6 +23,7 @@ from steptune.core.forecast import Forecast
 from steptune.core.framework import Lever, SideTimes
 from steptune.core.job import JobSpec
 from steptune.core.objectives import ObjectiveForecast, ObjectiveGain
+from steptune.core.parity import UpdatesReplayed
 from steptune.core.phase import Role
 from steptune.core.profile import Profile
 from steptune.core.records import Record
@@ -197,6 +198,8 @@ class TrialEnded(Record):
     reasons: tuple[str, ...]
     ratio_to_baseline: Estimate | None = None
     """Measured candidate / baseline step time: the product of ratios along the incumbents."""
+    replayed: UpdatesReplayed | None = None
+    """What the verdict `update_parity` was drawn from; None where the trial did not lead."""
 
 
 class RewardTested(Record):

@@ -73,6 +73,8 @@ class ParityOutput(Record):
     """L2 norm of the whole parameter change."""
     distance_to_first: float | None = None
     """||parameters - first's|| / ||change of the first||, first being the first replay of the same call."""
+    distance_by_tensor: dict[str, float] = {}
+    """The same numerator of every tensor by itself, over the whole denominator; empty where nobody told them apart."""
 
 
 class SideReplay(Record):

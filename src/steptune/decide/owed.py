@@ -28,6 +28,10 @@ OWED_AT_TRIAL: dict[Effect, tuple[str, ...]] = {
 }
 """What a trial's own steps can show. An effect that is not listed may not be tried at all."""
 
+OWED_OF_A_LEAD = ("update_parity",)
+"""What a trial owes once it leads. A replay is made for it alone, so no more steps could settle it: blind is *cannot
+tell*, and the trial is not followed."""
+
 OWED_OF_TRAINING: dict[Effect, tuple[str, ...]] = {
     Effect.NONE: (),
     Effect.PRECISION: (TRUNCATION, LENGTH, GAP_GROWTH, REWARD),
@@ -39,7 +43,7 @@ OWED_OF_ANSWERS: dict[Effect, tuple[str, ...]] = {Effect.NONE: (LENGTH,), Effect
 """What only answers of natural length can show where no training runs are owed: timed arms are forced to one length."""
 
 OWED_AT_DECISION: dict[Effect, tuple[str, ...]] = {
-    effect: (*OWED_AT_TRIAL[effect], "update_parity", *OWED_OF_TRAINING[effect], *OWED_OF_ANSWERS[effect])
+    effect: (*OWED_AT_TRIAL[effect], *OWED_OF_A_LEAD, *OWED_OF_TRAINING[effect], *OWED_OF_ANSWERS[effect])
     for effect in OWED_AT_TRIAL
 }
 """What must be settled before a configuration leaves the tool."""

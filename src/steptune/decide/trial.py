@@ -1,8 +1,8 @@
 """Does this trial's change become the incumbent?
 
 ADOPT here only means "carry on from it": a gain that is proven here, or a likely one. What leaves the tool is decided
-in `final`, on data that chose nothing. EXTEND is given only where
-more of the same data could turn it into ADOPT; an owed guard that never ran is a REJECT, not a reason to wait.
+in `final`, on data that chose nothing. EXTEND is given only where more of the same data could turn it into ADOPT; an
+owed guard that never ran, or whose replay cannot tell, is a REJECT, not a reason to wait.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from steptune.core.trial import Trial, TrialState
 from steptune.core.verdict import Verdict
 from steptune.decide.beyond_drift import is_beyond_drift, worst_case
 from steptune.decide.gain import Gain, interval_of, is_lead, is_longer_step, judge_gain, power_text
-from steptune.decide.owed import OWED_AT_TRIAL, absent, failures, undecided
+from steptune.decide.owed import OWED_AT_TRIAL, OWED_OF_A_LEAD, absent, failures, undecided
 from steptune.decide.screen import leads
 from steptune.stats.looks import TRIAL_LOOKS
 from steptune.stats.noise import worth_frac
@@ -41,6 +41,9 @@ def judge_trial(trial: Trial, verdicts: Sequence[Verdict], noise: NoiseFloor, re
     if missing:
         return Outcome.REJECT, tuple(f"{guard} was not checked, and unknown is not a pass" for guard in missing)
     outcome, reasons = _judge_speed(trial, noise, replay)
+    blind = undecided(OWED_OF_A_LEAD, verdicts)
+    if outcome is Outcome.ADOPT and blind:
+        return Outcome.REJECT, (*reasons, *(f"cannot tell: {v.guard} is inconclusive: {v.because}" for v in blind))
     open_verdicts = undecided(owed, verdicts)
     if outcome is Outcome.REJECT or not open_verdicts:
         return outcome, reasons

@@ -17,7 +17,7 @@ from steptune.engine.knob_checks import asks_for_ranks, asks_for_replicas, repli
 from steptune.engine.knobs import DType, EngineKnobs, rollout_formats
 from steptune.engine.one_sided import replay_side
 from steptune.engine.orders import FindOrder, OfflineOrder, ProbeOrder, ReplayOrder, SideOrder, StartOrder
-from steptune.engine.parity import param_distance, replay
+from steptune.engine.parity import replay, tensor_distances, whole_distance
 from steptune.engine.probe import PROBE_BUDGET_S, probe_trainer
 from steptune.engine.probe_handover import probe_handover
 from steptune.engine.probe_ranks import probe_ranks
@@ -119,7 +119,10 @@ def replay_all(order: ReplayOrder) -> list[ParityOutput]:
         exact = EngineKnobs.model_validate(item.settings).model_copy(update={"train_dtype": "fp32"})
         same = item.model_copy(update={"settings": exact.model_dump()})
         outputs.append(replay(order.job, same, start, folder / f"params-{number}.pt", damping))
-    compared = [o.model_copy(update={"distance_to_first": param_distance(outputs[0], o)}) for o in outputs]
+    distances = [tensor_distances(outputs[0], output) for output in outputs]
     for output in outputs:
         Path(output.params_path).unlink()
-    return compared
+    return [
+        output.model_copy(update={"distance_to_first": whole_distance(apart), "distance_by_tensor": apart})
+        for output, apart in zip(outputs, distances, strict=True)
+    ]

@@ -109,10 +109,18 @@ def replay(
 
 def param_distance(a: ParityOutput, b: ParityOutput) -> float:
     """Return ``||a - b|| / ||change of a||`` over all parameters; NaN where a has not moved or is broken."""
-    if a.param_delta_norm == 0:
-        return math.nan
-    states = (torch.load(output.params_path, weights_only=True) for output in (a, b))
-    return _distance(*states) / a.param_delta_norm
+    return whole_distance(tensor_distances(a, b))
+
+
+def tensor_distances(a: ParityOutput, b: ParityOutput) -> dict[str, float]:
+    """Return ``||a - b|| / ||change of a||``, the numerator of every tensor; NaN where a has not moved or is broken."""
+    ours, theirs = (torch.load(output.params_path, weights_only=True) for output in (a, b))
+    return {name: _over(_norm(ours[name], theirs[name]), a.param_delta_norm) for name in ours}
+
+
+def whole_distance(by_tensor: Mapping[str, float]) -> float:
+    """Return the distance over all parameters of `tensor_distances`."""
+    return math.sqrt(math.fsum(each**2 for each in by_tensor.values()))
 
 
 def shuffled(batch: ScoredBatch, job: JobSpec, generator: torch.Generator) -> ScoredBatch:
@@ -135,8 +143,17 @@ def _model(job: JobSpec, state: Mapping[str, Tensor]) -> Transformer:
 
 
 def _distance(a: Mapping[str, Tensor], b: Mapping[str, Tensor]) -> float:
+    """L2 norm of the difference of all tensors, in float64."""
+    return whole_distance({name: _norm(a[name], b[name]) for name in a})
+
+
+def _norm(a: Tensor, b: Tensor) -> float:
     """L2 norm of the difference, in float64."""
-    return math.sqrt(sum(float((a[name].double() - b[name].double()).square().sum()) for name in a))
+    return math.sqrt(float((a.double() - b.double()).square().sum()))
+
+
+def _over(distance: float, moved: float) -> float:
+    return distance / moved if moved else math.nan
 
 
 def _batch(fields: dict[str, Any]) -> ScoredBatch:

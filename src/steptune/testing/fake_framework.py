@@ -183,6 +183,7 @@ class FakeFramework:
                 grad_norms=(1.0, 1.0),
                 param_delta_norm=1.0,
                 distance_to_first=abs(place - places[0]),
+                distance_by_tensor={"head": abs(place - places[0]), "body": 0.0},
             )
             for place in places
         ]

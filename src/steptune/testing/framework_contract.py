@@ -235,6 +235,9 @@ def a_replay_is_at_no_distance_from_itself(subject: Subject) -> None:
     assert all(norm > 0 and math.isfinite(norm) for norm in first.grad_norms), f"gradient norms {first.grad_norms}"
     assert shuffled.distance_to_first is not None, "a shuffled replay has no distance"
     assert 0 <= shuffled.distance_to_first < 1, f"shuffling moves the update by {shuffled.distance_to_first}"
+    if shuffled.distance_by_tensor:
+        whole = math.hypot(*shuffled.distance_by_tensor.values())
+        assert math.isclose(whole, shuffled.distance_to_first, rel_tol=1e-9), f"its tensors' distances make {whole}"
 
 
 CHECKS: Mapping[str, Check] = {

@@ -70,7 +70,7 @@ def conclude(state: SessionState, found: SearchState, spent: Spent) -> Decision:
 
 def _given_up(state: SessionState) -> tuple[str, ...]:
     """Return what guards left open of trials that led, each sentence once."""
-    led = (event for event in state.ended if event.outcome is Outcome.ADOPT)
+    led = (event for event in state.ended if event.outcome is Outcome.ADOPT or event.replayed is not None)
     said = (
         f"{verdict.guard} is inconclusive: {verdict.because}"
         for event in led

@@ -4,16 +4,21 @@ Only the moves labelled *none* are replayed, over the baseline's settings for ev
 those say: precision and staleness owe other proofs.
 
 The shuffled replays are the baseline's own, so a session makes them once: with its profile, and a resumed session with
-its first winner.
+its first winner. The verdict is drawn from a few numbers that go into the journal (`core.parity`), and from nothing
+else.
 """
 
+import math
 import time
 
 from steptune.core.change import Change
+from steptune.core.errors import TrialError
 from steptune.core.framework import ParityInput
 from steptune.core.knob import Effect, KnobValue
-from steptune.core.verdict import Verdict
-from steptune.guard.update_parity import check_update_parity, probe_gap
+from steptune.core.parity import UpdatesReplayed
+from steptune.core.verdict import Judgement, Verdict
+from steptune.guard.judge import combined, unknown
+from steptune.guard.update_parity import NAME, check_update_parity, probe_gap
 from steptune.tune.context import Context
 
 SHUFFLES = (1, 2, 3)
@@ -33,8 +38,40 @@ def measure_band(context: Context) -> None:
     context.probe_band = tuple(probe_gap(s.probe_logprobs, first.probe_logprobs) for s in moved)
 
 
-def update_parity(context: Context, change: Change) -> tuple[Verdict, ...]:
-    """Return the verdict on the trainer-side moves of ``change`` that claim to change nothing."""
+def replay_winner(context: Context, change: Change) -> UpdatesReplayed:
+    """Replay the trainer-side moves of ``change`` that claim to change nothing; a replay that died says why."""
+    try:
+        return _replayed(context, change)
+    except (TrialError, MemoryError) as error:
+        return UpdatesReplayed(problem=f"the replay could not be run: {error or type(error).__name__}")
+
+
+def judge_replay(replayed: UpdatesReplayed) -> Verdict:
+    """Return the guard's verdict. Pure, so that `report --verify` can ask again."""
+    if replayed.problem:
+        return combined(NAME, [unknown(replayed.problem)], limit="a replay of recorded updates")
+    verdict = check_update_parity(
+        distance=_distance(replayed),
+        shuffled_band=replayed.shuffled_band,
+        probe_gap=replayed.probe_gap,
+        probe_band=replayed.probe_band,
+        candidate_grad_norms=replayed.candidate_grad_norms,
+        baseline_grad_norms=replayed.baseline_grad_norms,
+    )
+    if verdict.judgement is not Judgement.FAIL or not replayed.distance_by_tensor:
+        return verdict
+    name, farthest = max(replayed.distance_by_tensor.items(), key=lambda each: (each[1], each[0]))
+    return verdict.model_copy(update={"because": f"{verdict.because}; farthest is {name}, {farthest:.2g}"})
+
+
+def _distance(replayed: UpdatesReplayed) -> float | None:
+    """Return the distance over all tensors, from every tensor's own where they are known."""
+    if replayed.distance is None or not replayed.distance_by_tensor:
+        return replayed.distance
+    return math.sqrt(math.fsum(each**2 for each in replayed.distance_by_tensor.values()))
+
+
+def _replayed(context: Context, change: Change) -> UpdatesReplayed:
     if context.shuffled_band is None:
         measure_band(context)
     assert context.shuffled_band is not None, "it was just measured"
@@ -44,13 +81,12 @@ def update_parity(context: Context, change: Change) -> tuple[Verdict, ...]:
     inputs = [plain, plain.model_copy(update={"settings": candidate})]
     folder = context.run_path("parity", f"{change.signature}-{time.monotonic_ns()}")
     baseline, ours = context.framework.replay_updates(context.job, inputs, folder)
-    return (
-        check_update_parity(
-            distance=ours.distance_to_first,
-            shuffled_band=context.shuffled_band,
-            probe_gap=probe_gap(ours.probe_logprobs, baseline.probe_logprobs),
-            probe_band=context.probe_band,
-            candidate_grad_norms=ours.grad_norms,
-            baseline_grad_norms=baseline.grad_norms,
-        ),
+    return UpdatesReplayed(
+        distance=ours.distance_to_first,
+        distance_by_tensor=ours.distance_by_tensor,
+        shuffled_band=context.shuffled_band,
+        probe_gap=probe_gap(ours.probe_logprobs, baseline.probe_logprobs),
+        probe_band=context.probe_band,
+        candidate_grad_norms=ours.grad_norms,
+        baseline_grad_norms=baseline.grad_norms,
     )

@@ -16,6 +16,7 @@ from steptune.core.job import Objective
 from steptune.core.knob import Settings
 from steptune.core.profile import NoiseFloor
 from steptune.core.trial import Trial, TrialState
+from steptune.core.verdict import Verdict
 from steptune.decide.screen import leads
 from steptune.decide.trial import judge_trial
 from steptune.score.lags import measured_lag
@@ -32,7 +33,7 @@ from steptune.tune.gather import Judged, gather, trial_plan
 from steptune.tune.measured_side import steps_of
 from steptune.tune.objectives import step_ratio
 from steptune.tune.once_more import once_more
-from steptune.tune.parity import update_parity
+from steptune.tune.parity import judge_replay, replay_winner
 from steptune.tune.screen import Prices, may_be_short, screen
 from steptune.tune.screened import screened_out, with_cost
 from steptune.tune.search_state import SearchState
@@ -73,9 +74,20 @@ def try_change(
     else:
         trial, (verdicts, outcome, reasons), measured = _run(context, number, change, found, forecast, screened)
         ratio = scaled(measured, found)
+    replayed = replay_winner(context, change) if outcome is Outcome.ADOPT else None
+    if replayed is not None:
+        verdicts = (*verdicts, judge_replay(replayed))
+        outcome, reasons = _outcome(context, trial, verdicts)
     trial = with_cost(trial, time.monotonic() - started_s, context.job.devices.num_cores)
     context.record(
-        TrialEnded(trial=trial, verdicts=verdicts, outcome=outcome, reasons=reasons, ratio_to_baseline=ratio)
+        TrialEnded(
+            trial=trial,
+            verdicts=verdicts,
+            outcome=outcome,
+            reasons=reasons,
+            ratio_to_baseline=ratio,
+            replayed=replayed,
+        )
     )
     best = change if outcome is Outcome.ADOPT else incumbent
     context.runs.keep_only(trial_spec(context, best.applied_to(context.baseline_settings)))
@@ -188,16 +200,15 @@ def crash_loop(context: Context, number: int) -> str:
 
 
 def judge(context: Context, trial: Trial) -> Judged:
-    """Guard and judge a trial. Updates are replayed for a winner alone, which has to prove itself."""
-    noise = context.baseline.noise or _no_noise()
+    """Guard and judge a trial by its steps. Updates are replayed for a winner alone, once its steps are done."""
+    verdicts = guard_trial(context.state, trial)
+    return verdicts, *_outcome(context, trial, verdicts)
+
+
+def _outcome(context: Context, trial: Trial, verdicts: Sequence[Verdict]) -> tuple[Outcome, tuple[str, ...]]:
     screened = context.state.screening_of(trial.number, trial.change.signature)
     replay = None if screened is None else screened.ratio
-    verdicts = guard_trial(context.state, trial)
-    outcome, reasons = judge_trial(trial, verdicts, noise, replay)
-    if outcome is Outcome.ADOPT:
-        verdicts = (*verdicts, *update_parity(context, trial.change))
-        outcome, reasons = judge_trial(trial, verdicts, noise, replay)
-    return verdicts, outcome, reasons
+    return judge_trial(trial, verdicts, context.baseline.noise or _no_noise(), replay)
 
 
 def run_against(

@@ -1,7 +1,8 @@
 """`report --verify`: reads the journal with its hash chain and computes every forecast, verdict and decision again.
 
-Guards are asked again over the recorded steps, and a confirmed gain is taken again from its launches. What is believed
-is what was measured: step by step, and the replays of update parity, whose parameters are not in the journal.
+Guards are asked again over the recorded steps and replays, and a confirmed gain is taken again from its launches. What
+is believed is what was measured: steps, accuracies, and how far replayed parameters lie apart. Journals from before
+replays were recorded have a verdict on them alone, which is believed where other code made it.
 A mismatch of code is reported as such, not as tampering: another version may forecast differently.
 """
 
@@ -31,11 +32,12 @@ from steptune.guard import update_parity
 from steptune.guard.launches import by_launch
 from steptune.store.codehash import code_hash
 from steptune.store.journal import read_journal
-from steptune.store.replay import fold
+from steptune.store.replay import SessionState, fold
 from steptune.store.run_folder import RunFolder
 from steptune.tune.conclude import Spent, conclude
 from steptune.tune.launches import launch_ratio
 from steptune.tune.measured_side import incumbent_of, side_spread
+from steptune.tune.parity import judge_replay
 from steptune.tune.reward_guards import guard_training
 from steptune.tune.screened import screen_cause
 from steptune.tune.search_state import search_state
@@ -141,10 +143,23 @@ def _check_trial(event: TrialEnded, before: Sequence[Event], index: int) -> list
     of_steps = tuple(verdict for verdict in event.verdicts if verdict.guard != update_parity.NAME)
     if _differ(of_steps, guard_trial(state, event.trial)):
         return [f"line {index + 1}: the guards' verdicts on trial {event.trial.number} do not follow from its steps"]
+    if problem := _check_replay(event, state):
+        return [f"line {index + 1}: {problem}"]
     outcome, reasons = judge_trial(event.trial, event.verdicts, baseline.noise, replay)
     if (outcome, reasons) != (event.outcome, event.reasons):
         return [f"line {index + 1}: the outcome of trial {event.trial.number} does not follow from its verdicts"]
     return []
+
+
+def _check_replay(event: TrialEnded, state: SessionState) -> str:
+    """Return why the verdict on a trial's replayed updates cannot be; empty where it follows from them."""
+    said = tuple(verdict for verdict in event.verdicts if verdict.guard == update_parity.NAME)
+    if event.replayed is None:
+        is_ours = state.started is not None and state.started.code_hash == code_hash()
+        return f"trial {event.trial.number} has a verdict on updates that were not replayed" if said and is_ours else ""
+    if _differ(said, (judge_replay(event.replayed),)):
+        return f"the verdict on the updates of trial {event.trial.number} does not follow from their replay"
+    return ""
 
 
 def _check_training(event: RewardTested, before: Sequence[Event], index: int) -> list[str]:
