@@ -69,7 +69,7 @@ def test_training_runs_slower_than_expected_end_with_the_budget_and_leave_the_pa
     half = FakeKnob(name="dtype", side=Role.ROLLOUT, factors={"fp32": 1.0, "bf16": 0.4}, effect=Effect.PRECISION)
     framework = FakeFramework(knob_table=(half,))
     monkeypatch.setattr("steptune.tune.reward._run_cost_s", lambda _: 0.0)  # as if steps beside others took no time
-    monkeypatch.setattr("steptune.tune.session.reward_cost_s", lambda *_: 0.0)
+    monkeypatch.setattr("steptune.tune.winner.reward_cost_s", lambda *_: 0.0)
     monkeypatch.setattr("steptune.tune.reserve.reward_cost_s", lambda *_: 0.0)
     budget = BudgetSpec(wall_time_s=BEFORE_TRAINING_S + extra_s, device_time_s=1e6)
     # a pair of 200 steps takes 200 x (1 + 0.64) = 328 s

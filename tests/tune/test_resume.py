@@ -89,8 +89,8 @@ def test_a_winner_found_after_the_resume_is_confirmed_itself(tmp_path: Path, mon
         return search_state(context.state, context.effects)
 
     with monkeypatch.context() as patch:
-        patch.setattr("steptune.tune.session.search", only_packing)
-        patch.setattr("steptune.tune.session.record_tuned_profile", interrupt)
+        patch.setattr("steptune.tune.winner.search", only_packing)
+        patch.setattr("steptune.tune.winner.record_tuned_profile", interrupt)
         folder = interrupted(tmp_path, knobs)
     ran = resumed(folder, knobs)
     assert ran.decision.settings == {"layout": "packed", "compact_finished": True}

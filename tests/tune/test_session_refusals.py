@@ -175,7 +175,7 @@ def test_an_error_of_ours_leaves_the_session_open_for_a_resume(tmp_path: Path, m
 
     knobs = (PACKING, COMPACTION)
     with monkeypatch.context() as patch:
-        patch.setattr("steptune.tune.session.confirm", broken)
+        patch.setattr("steptune.tune.winner.confirm", broken)
         with pytest.raises(AssertionError, match="a bug"):
             run_session(tmp_path, knobs)
     (folder,) = tmp_path.glob("fake-*")
@@ -200,7 +200,7 @@ def test_a_confirmed_winner_whose_profile_was_not_written_gets_it_at_the_resume(
 
     knobs = (PACKING, COMPACTION)
     with monkeypatch.context() as patch:
-        patch.setattr("steptune.tune.session.record_tuned_profile", killed)
+        patch.setattr("steptune.tune.winner.record_tuned_profile", killed)
         with pytest.raises(KeyboardInterrupt):
             run_session(tmp_path, knobs)
     (folder,) = tmp_path.glob("fake-*")

@@ -6,7 +6,8 @@
         -> [ Forecasted -> TrialStarted -> Screened? -> TrialEnded ]*      one round per trial
         -> [ Forecasted(waterfall)* -> Waterfall ]*             one per winner; trials may follow (pruning)
         -> RewardTested*                                        trials may follow a failed one
-        -> Confirmed? -> Profiled(tuned)? -> Decided -> SessionEnded
+        -> [ Confirmed | ConfirmationFailed ]*      a fault in one: trials and another confirmation may follow
+        -> Profiled(tuned)? -> Decided -> SessionEnded
 
 `SessionResumed` may stand anywhere after the start. A TrialStarted without TrialEnded was killed.
 """
@@ -27,7 +28,7 @@ from steptune.core.parity import UpdatesReplayed
 from steptune.core.phase import Role
 from steptune.core.profile import Profile
 from steptune.core.records import Record
-from steptune.core.trial import Arm, Trial
+from steptune.core.trial import Arm, Trial, TrialState
 from steptune.core.verdict import Verdict
 from steptune.core.work import PlannedWork
 
@@ -272,6 +273,18 @@ class Confirmed(Record):
     cost_device_s: float
 
 
+class ConfirmationFailed(Record):
+    """The winner died in its confirmation, so nothing is confirmed; a baseline that dies there ends the session."""
+
+    kind: Literal["confirmation_failed"] = "confirmation_failed"
+    signature: str
+    state: TrialState
+    """Out of memory, or failed."""
+    cause: str
+    cost_wall_s: float
+    cost_device_s: float
+
+
 class Decided(Record):
     """The decision."""
 
@@ -302,6 +315,7 @@ Event = Annotated[
     | RewardTested
     | Waterfall
     | Confirmed
+    | ConfirmationFailed
     | Decided
     | SessionEnded,
     Field(discriminator="kind"),

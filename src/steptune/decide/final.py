@@ -3,6 +3,7 @@
 ::
 
     no moves, or no confirmed gain, or a gain inside the noise ---> NO_CHANGE    baseline handed back
+    died in its confirmation --------------------------------------> REJECT      baseline handed back
     a guard FAILs, or an owed one is absent or INCONCLUSIVE, or slower -> REJECT baseline handed back
     only guards of `MAKES_PROVISIONAL` INCONCLUSIVE ---------------> PROVISIONAL  tuned settings, trip-wires
     every owed guard PASSes --------------------------------------> ADOPT        tuned settings, trip-wires
@@ -71,6 +72,8 @@ def decide(
     holds_for: Range | None,
     tripwires: Sequence[Tripwire],
     left_open: Sequence[str] = (),
+    fault: str = "",
+    notes: Sequence[str] = (),
 ) -> Decision:
     """Return the decision on the best change found.
 
@@ -88,9 +91,11 @@ def decide(
         holds_for: lengths it was tested at.
         tripwires: bounds that go out with an adopted change.
         left_open: why trials that led were given up; a reader would else look for a gain that was there.
+        fault: how the change died in its confirmation; empty where it did not.
+        notes: what became of other winners of the same session; they go behind the reasons.
     """
     outcome, reasons = _judge(
-        change, heaviest((effect, change.effect)), confirmed_speedup, step_speedup, verdicts, noise
+        change, heaviest((effect, change.effect)), confirmed_speedup, step_speedup, verdicts, noise, fault
     )
     if not num_tried:
         reasons = (NOTHING_TRIED,)
@@ -105,7 +110,7 @@ def decide(
         speedup=None if is_unchanged else confirmed_speedup,
         speedup_over_best_practice=None if is_unchanged else over_best_practice,
         verdicts=tuple(verdicts),
-        reasons=reasons,
+        reasons=(*reasons, *notes),
         tripwires=tuple(tripwires) if is_out else (),
         holds_for=holds_for if is_out else None,
         cost_wall_s=costs.wall_s,
@@ -127,9 +132,12 @@ def _judge(
     step_speedup: Estimate | None,
     verdicts: Sequence[Verdict],
     noise: NoiseFloor,
+    fault: str,
 ) -> Judged:
     if not change.moves:
         return Outcome.NO_CHANGE, ("no change that was tried beats the baseline; the baseline is handed back",)
+    if fault:
+        return Outcome.REJECT, (fault,)
     failed = failures(verdicts)
     if failed:
         return Outcome.REJECT, failed

@@ -17,7 +17,8 @@ TITLES = {Objective.STEP_TIME: "step time", Objective.DEVICE_SECONDS_PER_STEP: "
 
 def objectives(view: SessionView) -> list[Table]:
     """Return the table of both objectives; none where neither was confirmed nor forecast."""
-    measured = {row.objective: row for row in (view.confirmations[-1].objectives if view.confirmations else ())}
+    confirmed = view.decided_confirmation
+    measured = {row.objective: row for row in (confirmed.objectives if confirmed else ())}
     forecast = {each.objective: each for each in (view.proposed.best if view.proposed else ())}
     if not measured and not forecast:
         return []

@@ -38,5 +38,5 @@ def _baseline_step(view: SessionView) -> Estimate | None:
     asked = view.started.job.objective if view.started else Objective.STEP_TIME
     if asked is Objective.STEP_TIME:
         return view.baseline.profile.step_time if view.baseline else None
-    rows = view.confirmations[-1].objectives if view.confirmations else ()
+    rows = view.decided_confirmation.objectives if view.decided_confirmation else ()
     return next((row.baseline for row in rows if row.objective is asked), None)

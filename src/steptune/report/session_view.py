@@ -11,6 +11,7 @@ from typing import TypeVar
 from steptune.core.change import Change
 from steptune.core.decision import Decision, Outcome
 from steptune.core.event import (
+    ConfirmationFailed,
     Confirmed,
     Decided,
     Diagnosed,
@@ -55,6 +56,8 @@ class SessionView:
     reward_tests: tuple[RewardTested, ...]
     waterfalls: tuple[Waterfall, ...]
     confirmations: tuple[Confirmed, ...]
+    failed_confirmations: tuple[ConfirmationFailed, ...]
+    """Of winners that died in them."""
     decision: Decision | None
     ended: SessionEnded | None
     last_kind: str | None
@@ -79,6 +82,12 @@ class SessionView:
     def is_change_out(self) -> bool:
         """Whether a changed configuration was handed back; a rejected one leaves the baseline in its place."""
         return self.decision is not None and self.decision.outcome in (Outcome.ADOPT, Outcome.PROVISIONAL)
+
+    @property
+    def decided_confirmation(self) -> Confirmed | None:
+        """The confirmation of what was decided on; the last one where nothing was, for then it chose nothing."""
+        moved = self.decision.change if self.decision and self.decision.change.moves else None
+        return _last(c for c in self.confirmations if moved is None or c.signature == moved.signature)
 
     def decided_observations(self) -> tuple[Observation, ...]:
         """Return every recorded step of the configuration that was handed back."""
@@ -117,6 +126,7 @@ def view_session(events: Sequence[Event]) -> SessionView:
         reward_tests=_every(events, RewardTested),
         waterfalls=_every(events, Waterfall),
         confirmations=_every(events, Confirmed),
+        failed_confirmations=_every(events, ConfirmationFailed),
         decision=decided.decision if decided else None,
         ended=_last(_every(events, SessionEnded)),
         last_kind=events[-1].kind if events else None,

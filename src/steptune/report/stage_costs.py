@@ -27,7 +27,10 @@ def stage_costs(view: SessionView) -> tuple[StageCost, ...]:
         ("trials", [(e.trial.cost_wall_s, e.trial.cost_device_s) for e in view.trial_ends]),
         ("reward test", [(r.cost_wall_s, r.cost_device_s) for r in view.reward_tests]),
         ("waterfall", [(w.cost_wall_s, w.cost_device_s) for w in view.waterfalls]),
-        ("confirmation", [(c.cost_wall_s, c.cost_device_s) for c in view.confirmations]),
+        (
+            "confirmation",
+            [(c.cost_wall_s, c.cost_device_s) for c in (*view.confirmations, *view.failed_confirmations)],
+        ),
         ("profile of the tuned job", [(p.cost_wall_s, p.cost_device_s) for p in view.profiles if p.label == "tuned"]),
     )
     return tuple(

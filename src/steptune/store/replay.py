@@ -11,6 +11,7 @@ from steptune.core.bottleneck import Bottleneck
 from steptune.core.decision import Decision
 from steptune.core.errors import StoreError, explain
 from steptune.core.event import (
+    ConfirmationFailed,
     Confirmed,
     Decided,
     Diagnosed,
@@ -56,7 +57,10 @@ class SessionState:
     reward_tests: tuple[RewardTested, ...] = ()
     waterfalls: tuple[Waterfall, ...] = ()
     """One per winner of the search: a failed reward test may bring another winner."""
+    confirmations: tuple[Confirmed | ConfirmationFailed, ...] = ()
+    """In order: another winner's may follow one that showed a fault."""
     confirmed: Confirmed | None = None
+    """The latest that was measured to its end."""
     decision: Decision | None = None
     session_ended: SessionEnded | None = None
     """None again after a resume."""
@@ -155,7 +159,7 @@ def _after(state: SessionState, event: Event) -> SessionState:
             return replace(state, screened={**state.screened, event.number: event})
         case Decided():
             return replace(state, decision=event.decision)
-        case Profiled() | TrialEnded() | RewardTested() | Waterfall() | Confirmed():
+        case Profiled() | TrialEnded() | RewardTested() | Waterfall() | Confirmed() | ConfirmationFailed():
             return _after_measurement(state, event)
 
 
@@ -176,7 +180,7 @@ def _after_forecast(state: SessionState, event: Forecasted) -> SessionState:
 
 
 def _after_measurement(
-    state: SessionState, event: Profiled | TrialEnded | RewardTested | Waterfall | Confirmed
+    state: SessionState, event: Profiled | TrialEnded | RewardTested | Waterfall | Confirmed | ConfirmationFailed
 ) -> SessionState:
     match event:
         case Profiled(label="baseline"):
@@ -191,4 +195,6 @@ def _after_measurement(
         case Waterfall():
             return replace(state, waterfalls=(*state.waterfalls, event))
         case Confirmed():
-            return replace(state, confirmed=event)
+            return replace(state, confirmed=event, confirmations=(*state.confirmations, event))
+        case ConfirmationFailed():
+            return replace(state, confirmations=(*state.confirmations, event))

@@ -155,7 +155,7 @@ class FakeFramework:
         self.spend("start-up", self.start_up_s)
         out_dir.mkdir(parents=True, exist_ok=True)
         (out_dir / "spec.json").write_text(spec.model_dump_json() + "\n", encoding="utf-8")
-        self.refuse(spec.settings)
+        self.refuse(spec.settings, is_late=_is_late(job, spec))
         return FakeSession(framework=self, job=job, spec=spec, number=self.launches)
 
     def spend(self, what: str, seconds: float) -> None:
@@ -163,10 +163,11 @@ class FakeFramework:
         self.spent_s += seconds
         self.spent_on[what] = self.spent_on.get(what, 0.0) + seconds
 
-    def refuse(self, settings: Settings) -> None:
+    def refuse(self, settings: Settings, *, is_late: bool = False) -> None:
         """Fail as these settings demand of a run that begins to use them."""
         for knob in self.knob_table:
-            failure = knob.fails_with.get(settings[knob.name])
+            value = settings[knob.name]
+            failure = knob.fails_with.get(value) if is_late or value not in knob.fails_late else None
             if failure == "oom":
                 raise MemoryError("fake: asked for 3.0 GiB, 1.0 GiB free")
             if failure == "crash":
@@ -307,8 +308,7 @@ class FakeSession:
         broken = any(k.fails_with.get(settings[k.name]) == "nan" for k in knobs)
         is_natural = self.spec.forced_lengths is None
         shorter = math.prod(k.shortens.get(settings[k.name], 1.0) for k in knobs) if is_natural else 1.0
-        is_late = self.spec.seed > self.job.algorithm.seed + LATE_SEEDS
-        is_lost = is_late and any(settings[k.name] in k.unhanded for k in knobs)
+        is_lost = _is_late(self.job, self.spec) and any(settings[k.name] in k.unhanded for k in knobs)
         k3 = max([HEALTHY_K3, *(k.mismatch_k3.get(settings[k.name], 0.0) for k in knobs)])
         self.step += 1
         name = _name_of(settings)
@@ -327,6 +327,10 @@ class FakeSession:
             **({"grad_norm": math.nan, "loss": math.nan} if broken else {}),
         }
         return plain.model_copy(update=update)
+
+
+def _is_late(job: JobSpec, spec: LaunchSpec) -> bool:
+    return spec.seed > job.algorithm.seed + LATE_SEEDS
 
 
 def _name_of(settings: Settings) -> str:

@@ -46,6 +46,8 @@ class FakeKnob:
     """Value -> cores that the run holds; empty means `FAKE_CORES`."""
     fails_with: dict[KnobValue, str] = field(default_factory=dict[KnobValue, str])
     """Value -> how a launch ends: ``oom``, ``crash`` or ``nan``."""
+    fails_late: frozenset[KnobValue] = frozenset()
+    """Values whose launches fail from the confirmation's seeds on, not before."""
 
     def spec(self) -> KnobSpec:
         """The knob as the tuner sees it."""
@@ -147,6 +149,24 @@ HUNGRY = FakeKnob(name="recompute", side=Role.TRAINER, factors={True: 1.0, False
 
 CRASHING = FakeKnob(name="graph", side=Role.ROLLOUT, factors={False: 1.0, True: 0.7}, fails_with={True: "crash"})
 """Forecast to help; dies at launch."""
+
+LATE_CRASH = FakeKnob(
+    name="streams",
+    side=Role.ROLLOUT,
+    factors={1: 1.0, 4: 0.5},
+    fails_with={4: "crash"},
+    fails_late=frozenset({4}),
+)
+"""Runs through every trial and dies in the confirmation."""
+
+LATE_HUNGRY = FakeKnob(
+    name="cache",
+    side=Role.ROLLOUT,
+    factors={"small": 1.0, "big": 0.5},
+    fails_with={"big": "oom"},
+    fails_late=frozenset({"big"}),
+)
+"""Fits in every trial and runs out of memory in the confirmation."""
 
 POISONED = FakeKnob(name="fused_norm", side=Role.TRAINER, factors={False: 1.0, True: 0.7}, fails_with={True: "nan"})
 """Faster, but its loss and gradient norm are NaN."""

@@ -8,20 +8,22 @@ a group test of its own::
                          (`suspicion`)                                  -> {C} fails:   one left, so C is banned
 
 The surprise: an INCONCLUSIVE guard that the change owes accuses as a FAIL does, for what cannot be guarded cannot be
-used. A reward test costs more than a whole search, so there every move of the blamed classes is banned at once.
+used. A reward test costs more than a whole search, so there every move of the blamed classes is banned at once. What
+only a confirmation has shown is a cause of its own: the trial's guards had passed, and clear nobody of it.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from steptune.core.change import Change
-from steptune.core.event import TrialEnded
+from steptune.core.event import Confirmed, TrialEnded
 from steptune.core.knob import Effect, KnobValue
 from steptune.core.trial import TrialState
 from steptune.core.verdict import Judgement, Verdict
 from steptune.decide.owed import OWED_AT_DECISION
 from steptune.propose.choose import guilty_moves
 from steptune.store.replay import SessionState
+from steptune.tune.refuted import DIED, Refuted, refuted
 from steptune.tune.suspicion import Moves
 
 BLAMED: Mapping[str, frozenset[Effect]] = {
@@ -36,8 +38,8 @@ BLAMED: Mapping[str, frozenset[Effect]] = {
 REWARD_BLAMES = frozenset({Effect.PRECISION, Effect.STALENESS})
 """Effect classes that owe a reward test: a failed one blames them."""
 
-DIED = "died"
-"""Cause of launches that ended without a measurement."""
+CONFIRMED = "confirmed "
+"""Begins the name of a cause that a confirmation has shown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,6 +62,10 @@ def blame(state: SessionState, effects: Mapping[str, Effect]) -> Blame:
     for event in state.ended:
         for cause, group in accusations(event, effects):
             groups.setdefault(cause, []).append(group - cleared.get(cause, set()))
+    passed = cleared_by_confirmations(state)
+    for each in refuted(state):
+        for cause, group in accused_when_confirmed(each, effects):
+            groups.setdefault(cause, []).append(group - passed.get(cause, frozenset()))
     sole = (move for each in groups.values() for group in each if len(group) == 1 for move in group)
     banned = frozenset(sole) | _reward_guilty(state, effects)
     by_cause = (tuple(group for group in each if group and not group & banned) for each in groups.values())
@@ -73,8 +79,17 @@ def accusations(event: TrialEnded, effects: Mapping[str, Effect]) -> Iterator[tu
         yield DIED, moves_of(change)
     for verdict in event.verdicts:
         if verdict.judgement is Judgement.FAIL or _is_blind(event, verdict):
-            blamed = guilty_moves(change, effects, BLAMED.get(verdict.guard, frozenset()))
-            yield verdict.guard, blamed or moves_of(change)
+            yield verdict.guard, _blamed(change, verdict.guard, effects)
+
+
+def accused_when_confirmed(each: Refuted, effects: Mapping[str, Effect]) -> Iterator[tuple[str, Moves]]:
+    """Yield every cause for which a winner failed in its confirmation, with the moves it accuses."""
+    change = each.trial.trial.change
+    return ((CONFIRMED + cause, _blamed(change, cause, effects)) for cause in each.causes)
+
+
+def _blamed(change: Change, guard: str, effects: Mapping[str, Effect]) -> Moves:
+    return guilty_moves(change, effects, BLAMED.get(guard, frozenset())) or moves_of(change)
 
 
 def moves_of(change: Change) -> Moves:
@@ -86,6 +101,19 @@ def _passed(event: TrialEnded) -> list[str]:
     passed = [verdict.guard for verdict in event.verdicts if verdict.judgement is Judgement.PASS]
     never_ran = event.trial.state is TrialState.STOPPED and not event.trial.arms
     return passed if _is_dead(event) or never_ran else [DIED, *passed]
+
+
+def cleared_by_confirmations(state: SessionState) -> Mapping[str, Moves]:
+    """Return the moves that a confirmation has shown not to be guilty, by cause."""
+    changes = {event.trial.change.signature: event.trial.change for event in state.ended}
+    cleared: dict[str, Moves] = {}
+    for each in state.confirmations:
+        if isinstance(each, Confirmed) and each.signature in changes:
+            passed = [verdict.guard for verdict in each.verdicts if verdict.judgement is Judgement.PASS]
+            for cause in (DIED, *passed):
+                name = CONFIRMED + cause
+                cleared[name] = cleared.get(name, frozenset()) | moves_of(changes[each.signature])
+    return cleared
 
 
 def _is_dead(event: TrialEnded) -> bool:

@@ -1,11 +1,12 @@
 """From the journal to the decision. Pure, so that `report --verify` can draw the same conclusion again."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
 from steptune.core.decision import Decision, Outcome
 from steptune.core.estimate import Estimate
-from steptune.core.event import Confirmed, Forecasted, RewardTested, TrialEnded
+from steptune.core.event import ConfirmationFailed, Confirmed, Forecasted, RewardTested, TrialEnded
 from steptune.core.job import Objective
 from steptune.core.knob import Effect
 from steptune.core.profile import NoiseFloor, Profile
@@ -18,6 +19,7 @@ from steptune.guard.judge import WORST_FIRST
 from steptune.store.replay import SessionState
 from steptune.tune.baseline import NOTHING
 from steptune.tune.context import settings_of
+from steptune.tune.refuted import Refuted, failed_text, refuted
 from steptune.tune.search_state import SearchState
 
 
@@ -35,11 +37,16 @@ class Spent:
 
 
 def conclude(state: SessionState, found: SearchState, spent: Spent) -> Decision:
-    """Return the decision on the search's incumbent."""
+    """Return the decision on the search's incumbent.
+
+    Where none was confirmed after a winner that its confirmation has rejected, it is on that winner.
+    """
     baseline, started = state.baseline, state.started
     assert baseline is not None, "a session is concluded after its profile"
     assert started is not None, "a session is concluded after its start"
-    winner = found.incumbent
+    rejected = refuted(state)
+    last = rejected[-1] if rejected and not _is_confirmed(state, found) else None
+    winner = last.trial if last else found.incumbent
     change = winner.trial.change if winner else NOTHING
     confirmed = _of_this(state.confirmed, change.signature)
     tested = next((t for t in reversed(state.reward_tests) if t.signature == change.signature), None)
@@ -65,7 +72,29 @@ def conclude(state: SessionState, found: SearchState, spent: Spent) -> Decision:
             total_memory_bytes=started.machine.memory_bytes,
         ),
         left_open=() if winner else _given_up(state),
+        fault=failed_text(last.confirmation) if last and isinstance(last.confirmation, ConfirmationFailed) else "",
+        notes=_other_winners(rejected, last, found),
     )
+
+
+def _is_confirmed(state: SessionState, found: SearchState) -> bool:
+    """Return whether the incumbent's own confirmation was measured to its end."""
+    signature = found.incumbent.trial.change.signature if found.incumbent else None
+    return any(isinstance(each, Confirmed) and each.signature == signature for each in state.confirmations)
+
+
+def _other_winners(rejected: Sequence[Refuted], last: Refuted | None, found: SearchState) -> tuple[str, ...]:
+    """Say which winners a confirmation rejected before this one, and why no other one follows the last."""
+    before = tuple(
+        f"another lead, {each.trial.trial.change}, was rejected by its confirmation: {'; '.join(each.reasons)}"
+        for each in rejected
+        if each is not last
+    )
+    if last is None:
+        return before
+    if found.incumbent is None:
+        return (*before, "no other change that led is free of what the confirmation accuses")
+    return (*before, f"the next best that led, {found.incumbent.trial.change}, was not confirmed: the budget was spent")
 
 
 def _given_up(state: SessionState) -> tuple[str, ...]:

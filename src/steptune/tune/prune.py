@@ -14,12 +14,13 @@ from steptune.core.errors import BudgetSpentError
 from steptune.core.event import Waterfall
 from steptune.decide.gain import Gain, interval_of, judge_gain
 from steptune.propose.make import make_change
+from steptune.tune.arms import ArmDiedError
 from steptune.tune.blame import moves_of
-from steptune.tune.confirm import measure_waterfall, waterfall_stages
 from steptune.tune.context import Context
 from steptune.tune.search import try_one
 from steptune.tune.search_state import SearchState, band_frac, search_state
 from steptune.tune.space import Space
+from steptune.tune.waterfall import measure_waterfall, waterfall_stages
 
 MIN_VISIBLE_GAIN = 0.03
 """Gain of a lever that is kept even where a waterfall's few rounds cannot prove it. Lower, and a lever that three
@@ -37,7 +38,7 @@ def prune(context: Context, space: Space, found: SearchState, reserve_s: float) 
     if measured is None:
         try:
             measure_waterfall(context, space, winner)
-        except BudgetSpentError as error:
+        except (BudgetSpentError, ArmDiedError) as error:
             context.progress.say(f"waterfall: not measured, so nothing is pruned: {error}")
             return found
         measured = measured_waterfall(context, found)

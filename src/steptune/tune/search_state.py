@@ -15,7 +15,8 @@ from steptune.forecast.curve import ForecastError
 from steptune.forecast.learn_trial import arm_phases, learnt_from
 from steptune.stats.noise import noise_band_frac
 from steptune.store.replay import SessionState
-from steptune.tune.blame import accusations, blame, moves_of
+from steptune.tune.blame import accusations, accused_when_confirmed, blame, moves_of
+from steptune.tune.refuted import refuted
 from steptune.tune.suspicion import Moves, Suspicion
 
 ROUNDING = 1e-9
@@ -37,7 +38,8 @@ class SearchState:
     suspicion: Suspicion
     """What may be guilty of failures whose cause is not found yet."""
     incumbent: TrialEnded | None
-    """Best adopted trial without a banned move (see `_best`); None is the baseline."""
+    """Best adopted trial (see `_best`) without a banned move, and without all the moves that a winner's confirmation
+    accuses; None is the baseline."""
     history: tuple[LearntFrom, ...]
 
     @property
@@ -60,12 +62,14 @@ class SearchState:
 def search_state(state: SessionState, effects: Mapping[str, Effect]) -> SearchState:
     """Read the search off the journal."""
     blamed = blame(state, effects)
+    refuted_groups = [group for each in refuted(state) for _, group in accused_when_confirmed(each, effects)]
     adopted = [
         event
         for event in state.ended
         if event.outcome is Outcome.ADOPT
         and not moves_of(event.trial.change) & blamed.banned
         and not any(accusations(event, effects))
+        and not any(group <= moves_of(event.trial.change) for group in refuted_groups)
     ]
     return SearchState(
         tried=frozenset(event.trial.change.signature for event in state.ended),

@@ -5,7 +5,8 @@
     start -> profile -> diagnose -> propose -> search -> waterfall, prune -> reward test -> confirm -> decide
                                                  ^             |                  |
                                                  '-- slimmer winner: search on ---+
-                                                 '-- reward failed: ban the guilty moves, search on
+                                                 |-- reward failed: ban the guilty moves, search on
+                                                 '-- a fault in the confirmation: on with the next best that led
 
 Every arrow is crossed only when its event is in the journal, so a killed session continues at the first
 missing event.
@@ -21,7 +22,6 @@ from typing import final
 
 from steptune import __version__
 from steptune.core.errors import (
-    BudgetSpentError,
     JobError,
     LimitError,
     StepTuneError,
@@ -39,19 +39,12 @@ from steptune.store.lock import machine_lock, session_lock
 from steptune.store.run_folder import RunFolder
 from steptune.tune.baseline import name_bottlenecks, profile_baseline
 from steptune.tune.budget import worked_s
-from steptune.tune.conclude import Spent, conclude, owes_reward
-from steptune.tune.confirm import confirm, record_tuned_profile
+from steptune.tune.conclude import Spent, conclude
 from steptune.tune.context import Context, make_context, settings_of
 from steptune.tune.machine import describe_machine
-from steptune.tune.prune import prune
-from steptune.tune.reserve import STEPS_AFTER_PRUNING, STEPS_AFTER_SEARCH, check_budget, reserve
-from steptune.tune.reward import reward_cost_s, run_reward_test, skip_reward_test
-from steptune.tune.search import search
-from steptune.tune.search_state import SearchState, search_state
-from steptune.tune.space import Space, build_space, record_proposal
-
-MAX_ROUNDS = 6
-"""Times the search may be taken up again after pruning or a failed reward test."""
+from steptune.tune.reserve import check_budget
+from steptune.tune.space import build_space, record_proposal
+from steptune.tune.winner import confirmed_winner
 
 
 @final
@@ -181,66 +174,13 @@ def _measure(context: Context, options: TuneOptions) -> None:
         record_proposal(context, space)
     if options.is_advice_only:
         return
-    found = _settle(context, space)
-    if found.incumbent is not None:
-        _confirm(context, space, found)
+    found = confirmed_winner(context, space)
     spent = Spent(wall_s=context.budget.spent_wall_s(), device_s=context.budget.spent_device_s())
     context.record(Decided(decision=conclude(context.state, found, spent)))
 
 
 def _any_budget(_context: Context, _first: Profile) -> None:
     """Advice tries nothing, so it may spend whatever the profile takes."""
-
-
-def _settle(context: Context, space: Space) -> SearchState:
-    """Search, prune and test rewards until a winner stands, or none does."""
-    found = search_state(context.state, context.effects)
-    for _ in range(MAX_ROUNDS):
-        ratio = 0.5 if found.incumbent is None else found.incumbent_ratio
-        found = search(context, space, reserve(context, ratio, STEPS_AFTER_SEARCH))
-        if found.incumbent is None:
-            return found
-        kept = reserve(context, found.incumbent_ratio, STEPS_AFTER_PRUNING)
-        pruned = prune(context, space, found, kept.of(found.incumbent.trial.change))
-        if pruned.incumbent is not found.incumbent:
-            found = pruned
-            continue
-        if not owes_reward(found.incumbent.trial.change.effect):
-            return found
-        if not _has_reward_test(context, found):
-            _test_reward(context, found)
-        after = search_state(context.state, context.effects)
-        if after.incumbent is found.incumbent:
-            return after
-        found = after
-    return found
-
-
-def _test_reward(context: Context, found: SearchState) -> None:
-    assert found.incumbent is not None, "only a winner is tested"
-    change = found.incumbent.trial.change
-    needed_s = reward_cost_s(context, found.incumbent_ratio)
-    if needed_s > context.budget.wall_left_s():
-        left_s = context.budget.wall_left_s()
-        skip_reward_test(context, change, f"it needs about {needed_s:.0f} s, the budget has {left_s:.0f} s left")
-    else:
-        run_reward_test(context, change)
-
-
-def _has_reward_test(context: Context, found: SearchState) -> bool:
-    assert found.incumbent is not None, "only a winner is tested"
-    return any(t.signature == found.incumbent.trial.change.signature for t in context.state.reward_tests)
-
-
-def _confirm(context: Context, space: Space, found: SearchState) -> None:
-    assert found.incumbent is not None, "only a winner is confirmed"
-    change, confirmed = found.incumbent.trial.change, context.state.confirmed
-    if confirmed is None or confirmed.signature != change.signature:
-        try:
-            confirm(context, space, change)
-        except BudgetSpentError as error:
-            context.progress.say(f"confirm: cut off, so nothing is confirmed: {error}")
-    record_tuned_profile(context, change)
 
 
 def _ended(context: Context, why: str) -> SessionEnded:

@@ -164,7 +164,7 @@ def _check_replay(event: TrialEnded, state: SessionState) -> str:
 
 def _check_training(event: RewardTested, before: Sequence[Event], index: int) -> list[str]:
     state = fold(before)
-    ended = next((each for each in state.ended if each.trial.change.signature == event.signature), None)
+    ended = next((each for each in reversed(state.ended) if each.trial.change.signature == event.signature), None)
     if ended is None or state.started is None:
         return [f"line {index + 1}: a reward test of a change that was not tried"]
     is_skipped = not event.start_S and all(v.judgement is Judgement.INCONCLUSIVE for v in event.verdicts)
@@ -176,7 +176,7 @@ def _check_training(event: RewardTested, before: Sequence[Event], index: int) ->
 
 def _check_confirmed(event: Confirmed, before: Sequence[Event], index: int) -> list[str]:
     state = fold(before)
-    ended = next((each for each in state.ended if each.trial.change.signature == event.signature), None)
+    ended = next((each for each in reversed(state.ended) if each.trial.change.signature == event.signature), None)
     if ended is None or state.started is None:
         return [f"line {index + 1}: a confirmation of a change that was not tried"]
     problems: list[str] = []

@@ -136,7 +136,7 @@ def break_even(view: SessionView, decision: Decision) -> Cell:
 
 
 def _raw_speedup(view: SessionView) -> Estimate | None:
-    return view.confirmations[-1].raw_speedup if view.confirmations else None
+    return view.decided_confirmation.raw_speedup if view.decided_confirmation else None
 
 
 def _limits_summary(limits: Sequence[LimitKept]) -> Cell:
