@@ -5,11 +5,14 @@ from fake_sessions import job_of, run_session
 
 from steptune.core.change import Change, Move
 from steptune.core.decision import Outcome
+from steptune.core.errors import TrialError
 from steptune.core.estimate import Estimate, Source
 from steptune.core.event import Waterfall, WaterfallStep
-from steptune.core.job import BudgetSpec
+from steptune.core.framework import LaunchSpec, Session
+from steptune.core.job import BudgetSpec, JobSpec
 from steptune.core.knob import Effect, Restart
 from steptune.core.phase import Role
+from steptune.testing.fake_framework import FakeFramework
 from steptune.testing.fake_space import COMPACTION, PACKING, PLACEBO, FakeKnob
 from steptune.tune.baseline import NOTHING
 from steptune.tune.prune import idle_moves
@@ -116,3 +119,20 @@ def test_a_row_without_an_interval_removes_nothing() -> None:
     broken = row(stages[1], 0.9, 1.0, 1.1).model_copy(update={"ratio_to_previous": None})
     nan = row(stages[2], float("nan"), 1.0, 1.1)
     assert idle_knobs(broken, nan, stages=stages) == []
+
+
+def test_a_stage_that_dies_in_the_waterfall_prunes_nothing_and_the_winner_is_confirmed_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch = FakeFramework.launch
+
+    def dies(self: FakeFramework, job: JobSpec, spec: LaunchSpec, out_dir: Path) -> Session:
+        if (spec.settings["layout"] == "packed") != spec.settings["compact_finished"]:  # a stage between both ends
+            raise TrialError("the run died")
+        return launch(self, job, spec, out_dir)
+
+    monkeypatch.setattr(FakeFramework, "launch", dies)
+    ran = run_session(tmp_path, (PACKING, COMPACTION))
+    assert ran.waterfalls == []
+    assert ran.decision.outcome is Outcome.ADOPT
+    assert ran.decision.settings == {"layout": "packed", "compact_finished": True}
