@@ -37,10 +37,9 @@ from steptune.store.files import replace as write_file  # noqa: E402
 from steptune.testing.fake_framework import FakeFramework  # noqa: E402
 from steptune.testing.fake_space import ROLLOUT_S, TRAIN_S, FakeKnob  # noqa: E402
 from steptune.testing.search_spaces import SearchSpace, draw_space, misled  # noqa: E402
-from steptune.tune.context import Context  # noqa: E402
+from steptune.tune.context import Context, trial_spec  # noqa: E402
 from steptune.tune.search import try_one  # noqa: E402
 from steptune.tune.search_state import search_state  # noqa: E402
-from steptune.tune.try_change import trial_spec  # noqa: E402
 
 FIRST_SEED, NUM_SEEDS = 1000, 30
 """Seeds of the result; the ladder was made looking at seeds 100 to 107."""

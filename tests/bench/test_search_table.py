@@ -16,7 +16,7 @@ from search_table import NUM_AGAIN, REGIMES, read, regime_of, started, with_regi
 from steptune.core.job import JobSpec
 from steptune.core.knob import KnobValue, Settings
 from steptune.core.profile import CostCurve, CurvePoint
-from steptune.testing.fake_framework import _observation
+from steptune.testing.fake_step import fake_observation
 
 NAMES = list(REGIMES)
 EVERY: list[dict[str, KnobValue]] = [{"layout": number} for number in range(25)]
@@ -24,7 +24,7 @@ EVERY: list[dict[str, KnobValue]] = [{"layout": number} for number in range(25)]
 
 def row(settings: dict[str, KnobValue]) -> Row:
     seconds = 2.0 - 0.05 * float(str(settings["layout"]))
-    return Row(settings=settings, steps_s=(seconds,), base_s=2.0, last=_observation(0, 1.0, 1.0, is_off=False))
+    return Row(settings=settings, steps_s=(seconds,), base_s=2.0, last=fake_observation(0, 1.0, 1.0, is_off=False))
 
 
 def empty() -> Table:

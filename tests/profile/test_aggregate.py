@@ -11,14 +11,14 @@ from steptune.core.phase import Role, SpanKind
 from steptune.core.profile import LagStats, Profile, SampledLengths, unattributed_frac
 from steptune.core.trial import Observation, SpanTime
 from steptune.profile.aggregate import ProfileInputs, health_of, median_gap, profile_of, work_signature
-from steptune.testing.fake_framework import _gap, _observation
+from steptune.testing.fake_step import fake_gap, fake_observation
 
 JOB = JobSpec(name="fake", framework="fake")
 LENGTHS = SampledLengths(prompt=(8, 8), completion=(4, 16), rollouts_per_step=2)
 
 
 def step(index: int = 0, rollout_s: float = 0.6, train_s: float = 0.4, **update: object) -> Observation:
-    return _observation(index, rollout_s, train_s, is_off=False).model_copy(update=update)
+    return fake_observation(index, rollout_s, train_s, is_off=False).model_copy(update=update)
 
 
 def profile(
@@ -136,18 +136,18 @@ def test_declared_work_is_the_job_s() -> None:
 
 
 def test_the_typical_gap_is_the_median_but_the_worst_token_is_the_worst() -> None:
-    found = median_gap([_gap(1e-6), None, _gap(4e-6), _gap(9e-2)])
+    found = median_gap([fake_gap(1e-6), None, fake_gap(4e-6), fake_gap(9e-2)])
     assert found is not None
     assert found.k3 == 4e-6
-    assert found.max_abs == _gap(9e-2).max_abs
-    assert found.num_tokens == 3 * _gap(1e-6).num_tokens
+    assert found.max_abs == fake_gap(9e-2).max_abs
+    assert found.num_tokens == 3 * fake_gap(1e-6).num_tokens
     assert median_gap([None, None]) is None
     assert median_gap([]) is None
 
 
 def test_off_policyness_is_kept_by_lag() -> None:
     def lagged(index: int, **k3_by_lag: float) -> Observation:
-        stats = tuple(LagStats(lag=int(name[1:]), gap=_gap(k3)) for name, k3 in k3_by_lag.items())
+        stats = tuple(LagStats(lag=int(name[1:]), gap=fake_gap(k3)) for name, k3 in k3_by_lag.items())
         return step(index, off_policy=stats, lag_max=len(stats))
 
     made = profile([lagged(0, _1=1e-4), lagged(1, _1=3e-4, _2=5e-4), lagged(2, _1=2e-4)])
@@ -174,7 +174,7 @@ def test_one_broken_number_is_enough_to_be_sick(field: str, value: float) -> Non
 
 @given(st.permutations([math.nan, 1e-6, 2e-6, 3e-6]), st.sampled_from(["k1", "k3", "mean_abs", "max_abs", "ess_frac"]))
 def test_nan_in_a_gap_is_never_sorted_or_averaged_away(values: list[float], field: str) -> None:
-    found = median_gap([_gap(1e-6).model_copy(update={field: value}) for value in values])
+    found = median_gap([fake_gap(1e-6).model_copy(update={field: value}) for value in values])
     assert found is not None
     assert math.isnan(getattr(found, field))
 

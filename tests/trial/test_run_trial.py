@@ -108,7 +108,7 @@ def test_a_won_candidate_is_watched_alone_for_the_rest_of_its_steps(tmp_path: Pa
     assert steps == list(range(steps[0], steps[0] + 12))
     assert trial.ratio is not None
     assert trial.ratio.n == 2
-    assert len(pairs_of(trial, 3)) == 2
+    assert len(pairs_of(trial)) == 2
 
 
 def test_a_candidate_that_dies_while_it_is_watched_has_not_won(tmp_path: Path) -> None:

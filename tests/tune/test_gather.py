@@ -8,7 +8,7 @@ from steptune.core.estimate import Estimate, Source
 from steptune.core.knob import Effect, Restart
 from steptune.core.profile import NoiseFloor
 from steptune.core.trial import Trial, TrialState
-from steptune.testing.fake_framework import _observation
+from steptune.testing.fake_step import fake_observation
 from steptune.trial.blocks import Pair
 from steptune.trial.run import finished_trial
 from steptune.tune.gather import TRIAL_PLAN, Judged, gather, plan_for
@@ -16,7 +16,7 @@ from steptune.tune.gather import TRIAL_PLAN, Judged, gather, plan_for
 
 def pair(ratio: float) -> Pair:
     incumbent, candidate = (
-        tuple(_observation(i, seconds / 2, seconds / 2, is_off=False) for i in range(TRIAL_PLAN.kept_steps))
+        tuple(fake_observation(i, seconds / 2, seconds / 2, is_off=False) for i in range(TRIAL_PLAN.kept_steps))
         for seconds in (1.0, ratio)
     )
     return Pair(incumbent=incumbent, candidate=candidate)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 import pytest
 
 from steptune.stats.looks import CONFIRM_LOOKS
-from steptune.testing.fake_framework import _observation
+from steptune.testing.fake_step import fake_observation
 from steptune.tune.launches import Blocks, confirm_launches, launch_ratio, steps_of
 
 WEIGHTS = [1.0, 1.0]
@@ -13,7 +13,7 @@ WEIGHTS = [1.0, 1.0]
 def blocks(ratio: float) -> Blocks:
     """One launch: two blocks of two steps an arm; the winner takes ``ratio`` of the baseline's second."""
     return [
-        [tuple(_observation(i, seconds, 0.0, is_off=False) for i in range(2)) for _ in range(2)]
+        [tuple(fake_observation(i, seconds, 0.0, is_off=False) for i in range(2)) for _ in range(2)]
         for seconds in (1.0, ratio)
     ]
 

@@ -4,7 +4,7 @@ from steptune.core.estimate import Estimate, Source
 from steptune.core.job import LimitsSpec
 from steptune.core.profile import GapStats, NoiseFloor
 from steptune.core.trial import Observation
-from steptune.testing.fake_framework import _gap, _observation
+from steptune.testing.fake_step import fake_gap, fake_observation
 from steptune.trial.blocks import Pair
 from steptune.tune.stop_rule import StopRule
 
@@ -22,7 +22,7 @@ def rule(*, max_staleness: int = 0, own_lag: int = 0) -> StopRule:
 
 
 def step(seconds: float, *, lag: int = 0, gap: GapStats | None = None) -> Observation:
-    made = _observation(0, seconds / 2, seconds / 2, is_off=False)
+    made = fake_observation(0, seconds / 2, seconds / 2, is_off=False)
     return made.model_copy(update={"lag_max": lag, "mismatch": gap})
 
 
@@ -47,7 +47,7 @@ def test_a_candidate_that_could_still_win_goes_on() -> None:
 
 @pytest.mark.parametrize(("k3", "stops"), [(9e-4, False), (2e-3, True)])
 def test_a_broken_mismatch_limit_stops_at_the_first_pair(k3: float, stops: bool) -> None:
-    cause = rule()([pair(0.5, gap=_gap(k3))])
+    cause = rule()([pair(0.5, gap=fake_gap(k3))])
     assert (cause is not None) is stops
     if stops:
         assert cause == "breaks limits.max_mismatch_k3: 0.002 nat, allowed 0.001"

@@ -74,6 +74,8 @@ class Profiled(Record):
     profile: Profile
     arms: tuple[Arm, ...] = ()
     """Steps behind it: for the baseline the two arms of the A/A repeat."""
+    alternate_because: str = ""
+    """See `core.trial.Trial`: of these arms."""
     cost_wall_s: float
     cost_device_s: float
 
@@ -269,6 +271,8 @@ class Confirmed(Record):
     """Lengths it was confirmed at and the forecast beyond them."""
     objectives: tuple[ObjectiveGain, ...] = ()
     """The same launches in every objective, the job's and the other."""
+    alternate_because: str = ""
+    """See `core.trial.Trial`: of these arms."""
     cost_wall_s: float
     cost_device_s: float
 

@@ -181,3 +181,5 @@ class Trial(Record):
     load_avg: float | None = None
     cause: str = ""
     """Why it was stopped or failed."""
+    alternate_because: str = ""
+    """Why every block was a launch of its own, one arm at a time; empty where both arms were up and took turns."""

@@ -24,10 +24,17 @@ Judged = tuple[Outcome, tuple[str, ...]]
 
 
 def judge_trial(trial: Trial, verdicts: Sequence[Verdict], noise: NoiseFloor, replay: Estimate | None = None) -> Judged:
-    """Return ADOPT, EXTEND or REJECT for a trial against its incumbent, with reasons.
+    """Return ADOPT, EXTEND or REJECT for a trial against its incumbent, with reasons (an unusual procedure is one).
 
     ``replay``: the whole step's ratio as a replay of the one side that the change touches has it.
     """
+    outcome, reasons = _judge(trial, verdicts, noise, replay)
+    if not trial.alternate_because:
+        return outcome, reasons
+    return outcome, (*reasons, f"in alternate launches, one arm at a time: {trial.alternate_because}")
+
+
+def _judge(trial: Trial, verdicts: Sequence[Verdict], noise: NoiseFloor, replay: Estimate | None) -> Judged:
     owed = OWED_AT_TRIAL.get(trial.change.effect)
     if owed is None:
         return Outcome.REJECT, (f"a change of effect `{trial.change.effect}` is never tuned",)

@@ -18,11 +18,10 @@ from steptune.core.job import JobSpec
 from steptune.core.knob import KnobSpec, Settings
 from steptune.core.lag import CountedLag
 from steptune.core.phase import Role
-from steptune.core.profile import CostCurve, CurvePoint, GapStats, LagStats, Lengths, SampledLengths
-from steptune.core.trial import EvalResult, Observation, SpanTime
+from steptune.core.profile import CostCurve, CurvePoint, Lengths, SampledLengths
+from steptune.core.trial import EvalResult, Observation
 from steptune.core.work import PlannedWork, WorkItem
 from steptune.stats.sequential import is_settled
-from steptune.testing.arrivals import whole_arrival
 from steptune.testing.fake_space import (
     COMPACTION,
     PACKING,
@@ -31,14 +30,10 @@ from steptune.testing.fake_space import (
     FakePair,
     cores_of,
     is_one_step_off,
+    memory_of,
     side_seconds,
 )
-
-HEALTHY_K3 = 1e-6
-"""k3 of an untouched fake run, in nats."""
-
-STALE_K3 = 1e-4
-"""k3 of a fake run against weights one update older, in nats."""
+from steptune.testing.fake_step import HEALTHY_K3, PEAK_BYTES, fake_gap, fake_observation
 
 START_ACCURACY = 0.45
 """Held-out accuracy of the fake's SFT start."""
@@ -95,6 +90,8 @@ class FakeFramework:
     """Virtual seconds so far: start-ups, steps, rehearsals and replays."""
     spent_on: dict[str, float] = field(default_factory=dict[str, float])
     """The same by what they went to."""
+    live: dict[int, "FakeSession"] = field(default_factory=dict[int, "FakeSession"])
+    """Runs that are up, by number: their peaks together must fit into the machine."""
     name: str = "fake"
 
     def version(self) -> str:
@@ -139,7 +136,7 @@ class FakeFramework:
             ages=CountedLag(shares=((int(is_off), 1.0),)),
             trainer_cores=cores_of(self.knob_table, settings),
             rollout_cores=cores_of(self.knob_table, settings),
-            memory_bytes=1e6,
+            memory_bytes=1e6 + memory_of([k for k in self.knob_table if k.is_memory_known], settings),
             padded_tokens=100,
             active_tokens=100,
         )
@@ -156,7 +153,16 @@ class FakeFramework:
         out_dir.mkdir(parents=True, exist_ok=True)
         (out_dir / "spec.json").write_text(spec.model_dump_json() + "\n", encoding="utf-8")
         self.refuse(spec.settings, is_late=_is_late(job, spec))
-        return FakeSession(framework=self, job=job, spec=spec, number=self.launches)
+        needed = sum(map(self.peak_bytes, (spec.settings, *(run.spec.settings for run in list(self.live.values())))))
+        if needed > MEMORY_BYTES:
+            raise MemoryError(f"fake: {len(self.live) + 1} runs need {needed / 1e9:.1f} GB")
+        session = FakeSession(framework=self, job=job, spec=spec, number=self.launches)
+        self.live[session.number] = session
+        return session
+
+    def peak_bytes(self, settings: Settings) -> int:
+        """Peak memory of a run."""
+        return PEAK_BYTES + memory_of(self.knob_table, settings)
 
     def spend(self, what: str, seconds: float) -> None:
         """Let virtual time pass."""
@@ -293,8 +299,9 @@ class FakeSession:
         return SampledLengths(prompt=(8,) * 4 * steps, completion=(4, 8, 12, 16) * steps, rollouts_per_step=4)
 
     def close(self) -> None:
-        """Nothing to stop."""
+        """Give its memory back."""
         self.closed = True
+        self.framework.live.pop(self.number, None)
 
     def _one_step(self) -> Observation:
         self.framework.on_step()
@@ -315,10 +322,11 @@ class FakeSession:
         self.counted[name] = self.counted.get(name, 0) + 1
         is_off = is_one_step_off(settings)
         moved_s = 0.0 if is_off else rollout_s * self.framework.misbooked_frac
-        plain = _observation(self.counted[name] - 1, rollout_s - moved_s, train_s + moved_s, is_off)
+        plain = fake_observation(self.counted[name] - 1, rollout_s - moved_s, train_s + moved_s, is_off)
         self.framework.spend("steps", plain.step_time_s)
         update: dict[str, object] = {
-            "mismatch": None if hidden else _gap(k3),
+            "memory_peak_bytes": self.framework.peak_bytes(settings),
+            "mismatch": None if hidden else fake_gap(k3),
             "arrivals": ()
             if unseen
             else tuple(a.model_copy(update={"num_wrong": int(is_lost)}) for a in plain.arrivals),
@@ -335,51 +343,3 @@ def _is_late(job: JobSpec, spec: LaunchSpec) -> bool:
 
 def _name_of(settings: Settings) -> str:
     return str(sorted(settings.items(), key=str))
-
-
-def _observation(step: int, rollout_s: float, train_s: float, is_off: bool) -> Observation:
-    """Return a healthy step."""
-    seconds = max(rollout_s, train_s) if is_off else rollout_s + train_s
-    return Observation(
-        step=step,
-        step_time_s=seconds,
-        wall_by_role_s={"trainer": seconds, "rollout": seconds},
-        spans=(
-            SpanTime(role="rollout", phase="rollout", kind="busy", seconds=rollout_s),
-            SpanTime(role="rollout", phase="train", kind="exposed_wait", seconds=seconds - rollout_s),
-            SpanTime(role="trainer", phase="rollout", kind="exposed_wait", seconds=seconds - train_s),
-            SpanTime(role="trainer", phase="train", kind="busy", seconds=train_s),
-        ),
-        prompt_tokens=32,
-        completion_tokens=40,
-        padded_tokens=100,
-        decode_iterations=16,
-        num_rollouts=4,
-        completion_len_p50=10,
-        completion_len_max=16,
-        truncated_frac=0.01,
-        reward_mean=0.5,
-        mixed_groups_frac=0.6,
-        entropy=1.0,
-        grad_norm=1.0,
-        loss=0.1,
-        mismatch=_gap(HEALTHY_K3),
-        off_policy=(LagStats(lag=1, gap=_gap(STALE_K3)),) if is_off else (),
-        lag_max=int(is_off),
-        memory_peak_bytes=10**8,
-        weight_version=step + 1,
-        arrivals=(whole_arrival(step),),
-    )
-
-
-def _gap(k3: float) -> GapStats:
-    spread = math.sqrt(2 * k3)
-    return GapStats(
-        k1=0.0,
-        k3=k3,
-        mean_abs=spread,
-        max_abs=4 * spread,
-        mult_prob_error=math.exp(spread),
-        ess_frac=1 / (1 + spread**2),
-        num_tokens=40,
-    )

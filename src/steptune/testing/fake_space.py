@@ -46,6 +46,10 @@ class FakeKnob:
     """Value -> cores that the run holds; empty means `FAKE_CORES`."""
     fails_with: dict[KnobValue, str] = field(default_factory=dict[KnobValue, str])
     """Value -> how a launch ends: ``oom``, ``crash`` or ``nan``."""
+    memory_bytes: dict[KnobValue, int] = field(default_factory=dict[KnobValue, int])
+    """Value -> memory that a run needs for it."""
+    is_memory_known: bool = True
+    """Whether the forecast knows of that memory."""
     fails_late: frozenset[KnobValue] = frozenset()
     """Values whose launches fail from the confirmation's seeds on, not before."""
 
@@ -196,6 +200,11 @@ def best_settings(knobs: tuple[FakeKnob, ...], harmless: Settings) -> dict[str, 
 def cores_of(knobs: tuple[FakeKnob, ...], settings: Settings) -> float:
     """Return the cores that a fake run holds."""
     return next((k.cores[settings[k.name]] for k in knobs if k.cores), FAKE_CORES)
+
+
+def memory_of(knobs: Sequence[FakeKnob], settings: Settings) -> int:
+    """Return the memory that a fake run needs for its knobs."""
+    return sum(k.memory_bytes.get(settings[k.name], 0) for k in knobs)
 
 
 def seconds_of(knobs: tuple[FakeKnob, ...], settings: Settings, pairs: Sequence[FakePair] = ()) -> float:

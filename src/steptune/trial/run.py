@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -75,14 +75,9 @@ def run_trial(
     try:
         session = framework.launch(job, spec, out_dir)
         plan = _begun(incumbent, session, plan, evidence)
-        for pair in take_turns(incumbent, session, plan):
-            pairs.append(pair)
-            if (verdict := keep_going(pairs)) is not None:
-                state, cause = TrialState.STOPPED, verdict
-                break
-            if is_clear(pairs):
-                watched += watch(session, pairs, plan, num_watched)
-                break
+        state, cause = judged_pairs(take_turns(incumbent, session, plan), pairs, keep_going, is_clear)
+        if state is TrialState.FINISHED and is_clear(pairs):
+            watched += watch(session, pairs, plan, num_watched)
     except (MemoryError, TrialError, BudgetSpentError) as error:
         state, cause = _ending(error), str(error)
     finally:
@@ -101,6 +96,22 @@ def run_trial(
         devices_ratio=devices_ratio,
         watched=watched,
     )
+
+
+def judged_pairs(
+    made: Iterable[Pair],
+    pairs: list[Pair],
+    keep_going: KeepGoing,
+    is_clear: Callable[[Sequence[Pair]], bool],
+) -> tuple[TrialState, str]:
+    """Add ``made`` to ``pairs`` until the trial is lost or won; return how it ended, with its cause."""
+    for pair in made:
+        pairs.append(pair)
+        if (verdict := keep_going(pairs)) is not None:
+            return TrialState.STOPPED, verdict
+        if is_clear(pairs):
+            break
+    return TrialState.FINISHED, ""
 
 
 def _ending(error: MemoryError | TrialError | BudgetSpentError) -> TrialState:
@@ -142,6 +153,7 @@ def finished_trial(
     load_avg: float | None,
     devices_ratio: float = 1.0,
     watched: Sequence[Observation] = (),
+    alternate_because: str = "",
 ) -> Trial:
     """Return the record of a trial from its pairs (none when it never ran) and what was watched after them."""
     incumbent = [step for pair in pairs for step in pair.incumbent]
@@ -165,15 +177,17 @@ def finished_trial(
         cost_device_s=wall_s * num_cores,
         load_avg=load_avg,
         cause=cause,
+        alternate_because=alternate_because,
     )
 
 
-def pairs_of(trial: Trial, kept_steps: int) -> tuple[Pair, ...]:
-    """Return a trial's pairs again: blocks of ``kept_steps`` of both arms, in order."""
+def pairs_of(trial: Trial) -> tuple[Pair, ...]:
+    """Return the pairs of a trial of one launch again: equally long blocks of both arms, in order."""
+    num_pairs = trial.ratio.n if trial.ratio is not None and trial.ratio.n else 1
     blocks = [
-        [arm.observations[i : i + kept_steps] for i in range(0, len(arm.observations), kept_steps)]
+        [arm.observations[i : i + kept] for i in range(0, len(arm.observations), kept)]
         for arm in trial.arms
-        if arm.label != WATCHED
+        if arm.label != WATCHED and (kept := len(arm.observations) // num_pairs)
     ]
     return tuple(Pair(incumbent=a, candidate=b) for a, b in zip(*blocks, strict=True)) if blocks else ()
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from steptune.core.change import Change
 from steptune.core.errors import HealthError, LimitError, explain
+from steptune.core.estimate import Estimate
 from steptune.core.event import Diagnosed, Profiled
 from steptune.core.framework import Launches, LaunchSpec, Session
 from steptune.core.knob import Effect, Restart
@@ -20,10 +21,13 @@ from steptune.profile.aggregate import ProfileInputs, health_of, profile_of
 from steptune.profile.measure import NaturalRun, run_naturally
 from steptune.stats.noise import noise_floor
 from steptune.stats.warmup import num_warmup_steps
+from steptune.trial.alternate import OneAtATime
 from steptune.trial.blocks import BlockPlan, Pair, take_turns, warm_up
 from steptune.tune.context import Context
+from steptune.tune.gather import alternate_plan
 from steptune.tune.once_more import once_more
 from steptune.tune.parity import measure_band
+from steptune.tune.step_guards import ages_of
 
 AA_PLAN = BlockPlan(max_pairs=4, kept_steps=3)
 """The A/A repeat has the shape of a trial."""
@@ -60,7 +64,7 @@ def profile_baseline(context: Context, check_budget: Callable[[Context, Profile]
     forced = None if context.job.algorithm.dynamic_sampling else natural.lengths
     seed = context.job.algorithm.seed  # the trials' own, so that the run can be their incumbent
     repeat = LaunchSpec(settings=settings, seed=seed, forced_lengths=forced)
-    pairs = once_more(lambda: _repeat(context, repeat), say)
+    pairs, alternate_because = once_more(lambda: _repeat(context, repeat, first.memory_peak_bytes), say)
     arms = _arms(pairs)
     kept = (*arms[0].observations, *arms[1].observations)
     noise = noise_floor(*([o.step_time_s for o in arm.observations] for arm in arms))
@@ -74,6 +78,7 @@ def profile_baseline(context: Context, check_budget: Callable[[Context, Profile]
             label="baseline",
             profile=profile,
             arms=arms,
+            alternate_because=alternate_because,
             cost_wall_s=wall_s,
             cost_device_s=wall_s * context.job.devices.num_cores,
         )
@@ -159,8 +164,31 @@ def _natural_inputs(context: Context, natural: NaturalRun, load_avg: float) -> P
     )
 
 
-def _repeat(context: Context, spec: LaunchSpec) -> list[Pair]:
-    """Run the baseline against itself, in two launches; the first may wait to be the trials' incumbent."""
+def _repeat(context: Context, spec: LaunchSpec, peak: Estimate | None) -> tuple[list[Pair], str]:
+    """Run the baseline against itself in launches that take turns; one at a time where two have no room together.
+
+    The text says why; it is empty where both were up.
+    """
+    total, because = context.framework.total_memory_bytes(), ""
+    if peak is not None and 2 * peak.value > total:
+        because = f"two launches of the baseline need {mib(2 * peak.value):.0f} of {mib(total):.0f} MiB"
+    if not because:
+        try:
+            return _repeat_together(context, spec), ""
+        except MemoryError as error:
+            because = f"two launches of the baseline together ran out of memory ({error})"
+    context.progress.say(f"profile: {because}; one at a time")
+    context.runs.stop()
+
+    def start() -> Session:
+        return context.runs.launch_fresh(context.job, spec, context.run_path("profile", "repeat"))
+
+    arms = OneAtATime(launch=(start, start), ages=ages_of(context.job))
+    return list(arms.pairs(alternate_plan(AA_PLAN))), because
+
+
+def _repeat_together(context: Context, spec: LaunchSpec) -> list[Pair]:
+    """Run two launches in turn; the first may wait to be the trials' incumbent."""
     sessions: list[Session] = []
     pairs: list[Pair] = []
     try:

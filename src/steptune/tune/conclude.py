@@ -73,8 +73,14 @@ def conclude(state: SessionState, found: SearchState, spent: Spent) -> Decision:
         ),
         left_open=() if winner else _given_up(state),
         fault=failed_text(last.confirmation) if last and isinstance(last.confirmation, ConfirmationFailed) else "",
-        notes=_other_winners(rejected, last, found),
+        notes=(*_procedure(confirmed), *_other_winners(rejected, last, found)),
     )
+
+
+def _procedure(confirmed: Confirmed | None) -> tuple[str, ...]:
+    """Say how the confirmation was measured, where it was not the usual way."""
+    because = confirmed.alternate_because if confirmed else ""
+    return (f"confirmed in alternate launches, one arm at a time: {because}",) if because else ()
 
 
 def _is_confirmed(state: SessionState, found: SearchState) -> bool:

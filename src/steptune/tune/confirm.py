@@ -4,20 +4,19 @@ The surprise: a winner that dies here is a result, an event of its own, and the 
 """
 
 import time
-from collections.abc import Sequence
 
 from steptune.core.change import Change
 from steptune.core.decision import Range
 from steptune.core.errors import BudgetSpentError
 from steptune.core.event import ConfirmationFailed, Confirmed, Profiled
-from steptune.core.knob import Settings
 from steptune.core.profile import SampledLengths
 from steptune.core.trial import Arm
 from steptune.core.verdict import Judgement
 from steptune.forecast.forecast import forecast_change
 from steptune.profile.aggregate import ProfileInputs, profile_of
+from steptune.trial.arm_died import ArmDiedError
 from steptune.trial.blocks import BlockPlan
-from steptune.tune.arms import ArmDiedError, ratio_of, run_arms
+from steptune.tune.arms import Arms, arms_of, ratio_of
 from steptune.tune.baseline import NOTHING
 from steptune.tune.context import Context, settings_of
 from steptune.tune.gather import plan_for
@@ -73,19 +72,19 @@ def _confirm(context: Context, space: Space, change: Change, started_s: float) -
     settings = [context.baseline_settings, best_practice, winner]
     weights = [context.weight(each) for each in settings]
     plan = CONFIRM_PLAN if context.baseline.noise is None else plan_for(CONFIRM_PLAN, context.baseline.noise)
+    arms = arms_of(context, settings)
     launches = confirm_launches(
-        lambda number: run_arms(
-            context,
-            settings,
+        lambda number: arms.run(
             "confirm",
             plan,
             seed_shift=CONFIRM_SEED_SHIFT + number,
             forced=context.forced_lengths,
+            is_backwards=number % 2 == 1,
         ),
         weights,
         context.budget.wall_left_s,
     )
-    natural = _natural_blocks(context, [settings[0], winner])
+    natural = _natural_blocks(context, arms)
     wall_s = time.monotonic() - started_s
     confirmed = Confirmed(
         signature=change.signature,
@@ -105,6 +104,7 @@ def _confirm(context: Context, space: Space, change: Change, started_s: float) -
         natural=_natural_arms(natural, change),
         holds_for=range_of(context, space, change),
         objectives=gains(context, launches, context.baseline_settings, winner),
+        alternate_because=arms.alternate_because,
         cost_wall_s=wall_s,
         cost_device_s=wall_s * context.job.devices.num_cores,
     )
@@ -118,19 +118,19 @@ def _confirm(context: Context, space: Space, change: Change, started_s: float) -
     )
 
 
-def _natural_blocks(context: Context, settings: Sequence[Settings]) -> Blocks:
+def _natural_blocks(context: Context, arms: Arms) -> Blocks:
     """Return blocks of baseline and winner at natural lengths; none where the budget ended before.
 
     Raises:
-        ArmDiedError: either died; the winner goes by its number among all arms.
+        ArmDiedError: either died.
     """
     try:
-        return run_arms(context, settings, "natural", RAW_PLAN, seed_shift=CONFIRM_SEED_SHIFT, forced=None)
+        return arms.run("natural", RAW_PLAN, seed_shift=CONFIRM_SEED_SHIFT, forced=None, only=(0, WINNER))
     except BudgetSpentError as error:
         context.progress.say(f"confirm: natural lengths are not measured: {error}")
         return []
     except ArmDiedError as died:
-        raise ArmDiedError(WINNER if died.arm else 0, died.state, f"at natural lengths: {died}") from died
+        raise ArmDiedError(died.arm, died.state, f"at natural lengths: {died}") from died
 
 
 def _natural_arms(blocks: Blocks, change: Change) -> tuple[Arm, ...]:

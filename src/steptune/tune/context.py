@@ -8,10 +8,10 @@ from threading import Lock
 from typing import final
 
 from steptune.core.event import Event, SessionStarted
-from steptune.core.framework import Framework, Lever
+from steptune.core.framework import Framework, LaunchSpec, Lever
 from steptune.core.job import JobSpec
 from steptune.core.knob import Effect, KnobSpec, KnobValue, Settings
-from steptune.core.profile import Profile, SampledLengths
+from steptune.core.profile import NoiseFloor, Profile, SampledLengths
 from steptune.core.trial import Arm, EvalResult
 from steptune.core.work import PlannedWork, objective_weight
 from steptune.store.journal import Clock, Journal, open_for_append
@@ -71,6 +71,13 @@ class Context:
         profile = self.state.baseline
         assert profile is not None, "the baseline is profiled before anything uses it"
         return profile
+
+    @property
+    def noise(self) -> NoiseFloor:
+        """The baseline's noise floor."""
+        noise = self.baseline.noise
+        assert noise is not None, "a measured profile has a noise floor"
+        return noise
 
     @property
     def baseline_settings(self) -> dict[str, KnobValue]:
@@ -158,3 +165,8 @@ def make_context(
         specs=specs,
         runs=Runs(framework=framework, hot=hot_knobs(specs), clock=clock_s, wall_left_s=budget.wall_left_s),
     )
+
+
+def trial_spec(context: Context, settings: Settings) -> LaunchSpec:
+    """Return how an arm of a trial is launched."""
+    return LaunchSpec(settings=dict(settings), seed=context.job.algorithm.seed, forced_lengths=context.forced_lengths)

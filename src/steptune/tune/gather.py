@@ -11,6 +11,7 @@ from steptune.core.decision import Outcome
 from steptune.core.profile import NoiseFloor
 from steptune.core.trial import Trial
 from steptune.core.verdict import Verdict
+from steptune.guard.gaps import MIN_STEPS
 from steptune.stats.looks import TRIAL_LOOKS
 from steptune.stats.noise import step_pair_sd, worth_frac
 from steptune.trial.blocks import BlockPlan, Pair
@@ -49,6 +50,11 @@ def trial_plan(noise: NoiseFloor, gain: float | None) -> BlockPlan:
     return TRIAL_PLAN if gain is not None and gain > clear_gain(noise) else plan_for(TRIAL_PLAN, noise)
 
 
+def alternate_plan(plan: BlockPlan) -> BlockPlan:
+    """Return the plan for blocks that are launches of their own: each as long as guards need to judge a launch."""
+    return replace(plan, kept_steps=max(plan.kept_steps, MIN_STEPS))
+
+
 def clear_gain(noise: NoiseFloor) -> float:
     """Return the gain over the incumbent that two pairs of short blocks settle; 1, which none is, of a broken floor."""
     band = worth_frac(noise)
@@ -80,7 +86,7 @@ def gather(
     if judged[1] is not Outcome.EXTEND or trial.ratio is None or trial.ratio.value >= line:
         return trial, judged
     say(f"trial {trial.number}: not settled by {plan.max_pairs} pairs, as many again")
-    again = run(pairs_of(trial, plan.kept_steps))
+    again = run(pairs_of(trial))
     costs = {
         "cost_wall_s": trial.cost_wall_s + again.cost_wall_s,
         "cost_device_s": trial.cost_device_s + again.cost_device_s,

@@ -14,7 +14,7 @@ from steptune.core.errors import BudgetSpentError
 from steptune.core.event import Waterfall
 from steptune.decide.gain import Gain, interval_of, judge_gain
 from steptune.propose.make import make_change
-from steptune.tune.arms import ArmDiedError
+from steptune.trial.arm_died import ArmDiedError
 from steptune.tune.blame import moves_of
 from steptune.tune.context import Context
 from steptune.tune.search import try_one

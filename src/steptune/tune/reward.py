@@ -26,6 +26,7 @@ from steptune.guard.reward_rate import equal_time_step
 from steptune.tune.context import Context
 from steptune.tune.once_more import once_more
 from steptune.tune.reward_guards import guard_training
+from steptune.tune.room import too_large_together
 
 
 @final
@@ -51,7 +52,7 @@ def run_reward_test(context: Context, change: Change) -> RewardTested:
     middle = _equal_time_step(context, change)
     arms = {"baseline": context.baseline_settings, "candidate": change.applied_to(context.baseline_settings)}
     jobs = [(label, seed) for seed in seeds for label in arms]  # pair by pair
-    with ThreadPoolExecutor(max_workers=num_cores) as pool:
+    with ThreadPoolExecutor(max_workers=_num_beside(context, list(arms.values()))) as pool:
         runs = list(pool.map(lambda job: _train(context, job[0], arms[job[0]], job[1], middle), jobs))
     pairs = _whole_pairs(runs)
     wall_s = time.monotonic() - started_s
@@ -62,6 +63,13 @@ def run_reward_test(context: Context, change: Change) -> RewardTested:
     for verdict in tested.verdicts:
         context.progress.say(f"reward: {verdict.guard} {verdict.judgement}: {verdict.because}")
     return tested
+
+
+def _num_beside(context: Context, arms: Sequence[Settings]) -> int:
+    """Return how many runs may be up at once: one a core, as far as they have room."""
+    num_cores = context.job.devices.num_cores
+    fits = (n for n in range(num_cores, 1, -1) if not any(too_large_together(context, [arm] * n) for arm in arms))
+    return next(fits, 1)
 
 
 def _whole_pairs(

@@ -79,6 +79,11 @@ class Runs:
         return UNKNOWN_START_UP_STEPS if self.start_up_s is None else self.start_up_s / step_s
 
     @property
+    def num_live(self) -> int:
+        """Runs that are up, waiting ones included."""
+        return len(self._live)
+
+    @property
     def can_turn(self) -> bool:
         """Whether a live run takes hot knobs."""
         return any(isinstance(run.session, TakesSettings) and not run.is_broken for run in self._live)

@@ -21,12 +21,11 @@ from steptune.core.profile import START_UP, NoiseFloor, Profile
 from steptune.trial.blocks import WARMUP_STEPS, BlockPlan
 from steptune.trial.clear_lead import MIN_PAIRS
 from steptune.tune.blame import moves_of
-from steptune.tune.context import Context
+from steptune.tune.context import Context, trial_spec
 from steptune.tune.far_gain import FEW_STEPS_PLAN, is_far, steps_watched
 from steptune.tune.gather import TRIAL_PLAN, clear_gain, plan_for
 from steptune.tune.search_state import SearchState
 from steptune.tune.suspicion import Moves
-from steptune.tune.try_change import trial_spec
 
 
 @final

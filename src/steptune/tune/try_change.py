@@ -1,9 +1,7 @@
 """One trial from launch to verdict: runs it, guards it, judges it, records it."""
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
-from dataclasses import replace
+from collections.abc import Sequence
 
 from steptune.core.change import Change
 from steptune.core.decision import Outcome
@@ -11,24 +9,21 @@ from steptune.core.errors import BudgetSpentError, KilledError
 from steptune.core.estimate import Estimate, Source
 from steptune.core.event import Screened, TrialEnded, TrialStarted
 from steptune.core.forecast import Forecast
-from steptune.core.framework import LaunchSpec
 from steptune.core.job import Objective
-from steptune.core.knob import Settings
 from steptune.core.profile import NoiseFloor
 from steptune.core.trial import Trial, TrialState
 from steptune.core.verdict import Verdict
 from steptune.decide.screen import leads
 from steptune.decide.trial import judge_trial
 from steptune.score.lags import measured_lag
-from steptune.stats.looks import TRIAL_LOOKS
 from steptune.stats.noise import worth_frac
-from steptune.trial.blocks import WARMUP_STEPS, BlockPlan, Pair, RunsSteps
-from steptune.trial.clear_lead import ClearLead
+from steptune.trial.blocks import BlockPlan, Pair
 from steptune.trial.recorded import NotRecordedError, Recorded, recorded
-from steptune.trial.run import Evidence, finished_trial, run_trial
+from steptune.trial.run import finished_trial
 from steptune.tune.baseline import NOTHING
-from steptune.tune.context import Context
-from steptune.tune.far_gain import FEW_STEPS_PLAN, far_lead, is_far, slow_end, steps_watched
+from steptune.tune.bout import Bout, run_bout
+from steptune.tune.context import Context, trial_spec
+from steptune.tune.far_gain import FEW_STEPS_PLAN, is_far, slow_end
 from steptune.tune.gather import Judged, gather, trial_plan
 from steptune.tune.measured_side import steps_of
 from steptune.tune.objectives import step_ratio
@@ -37,8 +32,7 @@ from steptune.tune.parity import judge_replay, replay_winner
 from steptune.tune.screen import Prices, may_be_short, screen
 from steptune.tune.screened import screened_out, with_cost
 from steptune.tune.search_state import SearchState
-from steptune.tune.step_guards import ages_of, guard_trial
-from steptune.tune.stop_rule import StopRule
+from steptune.tune.step_guards import guard_trial
 
 NAN = float("nan")
 """A least gain that nobody knows: nothing passes it."""
@@ -100,7 +94,7 @@ def _run(
 ) -> tuple[Trial, Judged, Estimate | None]:
     """Return the trial, its judgement and the best ratio to the incumbent that there is."""
     incumbent = found.incumbent.trial.change if found.incumbent else NOTHING
-    noise = context.baseline.noise or _no_noise()
+    noise = context.noise
     far = is_far(slow_end(forecast), found.incumbent_ratio, noise, context.job.objective)
     short = _few_steps(context, number, change, incumbent, screened, far=far)
     if short is not None:
@@ -129,7 +123,7 @@ def _few_steps(
     Either a replay has shown a gain and they bear it out, or the gain lies beyond any drift, by the forecast (``far``)
     and by these steps. It is not enough where the objective counts devices: both arms have to show no slower a step.
     """
-    noise = context.baseline.noise or _no_noise()
+    noise = context.noise
     known = recorded(steps_of(context.state, incumbent.signature), FEW_STEPS_PLAN)
     if known is None or context.job.objective is Objective.DEVICE_SECONDS_PER_STEP:
         return None
@@ -166,14 +160,13 @@ def attempt(
     """Run the trial; a budget that ends while its incumbent warms up stops it as one that ends later does.
 
     One that took its session down `MAX_STARTS` times is not run again: it failed. So has one whose runs were killed
-    from outside twice. ``known``: see `run_against`.
+    from outside twice. ``known``: see `run_bout`.
     """
+    bout = Bout(context=context, number=number, change=change, incumbent=incumbent, plan=plan, earlier=earlier)
     state, cause = TrialState.FAILED, crash_loop(context, number)
     if not cause:
         try:
-            return once_more(
-                lambda: run_against(context, number, change, incumbent, plan, earlier, known), context.progress.say
-            )
+            return once_more(lambda: run_bout(bout, known), context.progress.say)
         except BudgetSpentError as error:
             state, cause = TrialState.STOPPED, str(error)
         except KilledError as error:
@@ -208,64 +201,7 @@ def judge(context: Context, trial: Trial) -> Judged:
 def _outcome(context: Context, trial: Trial, verdicts: Sequence[Verdict]) -> tuple[Outcome, tuple[str, ...]]:
     screened = context.state.screening_of(trial.number, trial.change.signature)
     replay = None if screened is None else screened.ratio
-    return judge_trial(trial, verdicts, context.baseline.noise or _no_noise(), replay)
-
-
-def run_against(
-    context: Context,
-    number: int,
-    change: Change,
-    incumbent: Change,
-    plan: BlockPlan,
-    earlier: tuple[Pair, ...] = (),
-    known: Recorded | None = None,
-) -> Trial:
-    """Launch the incumbent and the change, let them take turns, and return the trial with its earlier pairs.
-
-    With ``known``, steps of the incumbent that were run before, only the change is launched.
-    """
-    baseline, noise = context.baseline_settings, context.baseline.noise or _no_noise()
-    folder = context.folder.new_trial_folder(number, change.signature)
-    devices_ratio = context.weight(change.applied_to(baseline)) / context.weight(incumbent.applied_to(baseline))
-    with ExitStack() as stack:
-        evidence = Evidence(pairs=earlier, ages=ages_of(context.job), skip_to=known.skip_to if known else None)
-        session: RunsSteps | None = known
-        if session is None:
-            spec = trial_spec(context, incumbent.applied_to(baseline))
-            session = stack.enter_context(closing(context.runs.launch(context.job, spec, folder / "incumbent")))
-            seen = tuple(session.warm_up(WARMUP_STEPS, evidence.ages))
-            evidence = replace(evidence, warm_up=seen, skip_to=None if seen else session.skip_to)
-        return run_trial(
-            context.runs,
-            context.job,
-            trial_spec(context, change.applied_to(baseline)),
-            number=number,
-            change=change,
-            incumbent=session,
-            incumbent_signature=incumbent.signature,
-            plan=plan,
-            evidence=evidence,
-            keep_going=StopRule(
-                limits=context.job.limits,
-                own_lag=context.job.algorithm.num_updates - 1,
-                noise=noise,
-                max_looks=TRIAL_LOOKS.last - 1,
-                devices_ratio=devices_ratio,
-            ),
-            out_dir=folder / "candidate",
-            devices_ratio=devices_ratio,
-            is_clear=clear_lead(context, devices_ratio) if known is None else far_lead(noise, devices_ratio),
-            num_watched=steps_watched(change.effect, plan),
-        )
-
-
-def clear_lead(context: Context, devices_ratio: float) -> Callable[[Sequence[Pair]], bool]:
-    """Return what ends a trial that is won."""
-    noise = context.baseline.noise
-    band = worth_frac(noise) if noise else None
-    if noise is None or band is None:
-        return lambda pairs: False
-    return ClearLead(noise=noise, band_frac=band, devices_ratio=devices_ratio)
+    return judge_trial(trial, verdicts, context.noise, replay)
 
 
 def scaled(ratio: Estimate | None, found: SearchState) -> Estimate | None:
@@ -282,15 +218,6 @@ def scaled(ratio: Estimate | None, found: SearchState) -> Estimate | None:
         n=ratio.n,
         note=f"ratio to the incumbent times the incumbent's own {scale:.3f}",
     )
-
-
-def trial_spec(context: Context, settings: Settings) -> LaunchSpec:
-    """Return how an arm of a trial is launched."""
-    return LaunchSpec(settings=dict(settings), seed=context.job.algorithm.seed, forced_lengths=context.forced_lengths)
-
-
-def _no_noise() -> NoiseFloor:
-    raise AssertionError("a measured profile has a noise floor")
 
 
 def _tell_ages(context: Context, trial: Trial, forecast: Forecast) -> None:

@@ -10,7 +10,7 @@ from steptune.forecast.forecast import forecast_change
 from steptune.propose.make import make_change
 from steptune.trial.blocks import BlockPlan
 from steptune.trial.run import step_time
-from steptune.tune.arms import ratio_of, run_arms
+from steptune.tune.arms import arms_of, ratio_of
 from steptune.tune.baseline import NOTHING
 from steptune.tune.context import Context
 from steptune.tune.launches import Blocks
@@ -39,7 +39,8 @@ def measure_waterfall(context: Context, space: Space, change: Change) -> None:
         write_forecast(context, space, stage, planned, number=number, purpose="waterfall", history=())
     context.progress.say(f"waterfall: {len(stages) - 1} groups of levers, added one by one")
     settings = [stage.applied_to(context.baseline_settings) for stage in stages]
-    blocks = run_arms(context, settings, "waterfall", WATERFALL_PLAN, seed_shift=0, forced=context.forced_lengths)
+    arms = arms_of(context, settings)
+    blocks = arms.run("waterfall", WATERFALL_PLAN, seed_shift=0, forced=context.forced_lengths)
     wall_s = time.monotonic() - started_s
     context.record(
         Waterfall(
