@@ -61,7 +61,14 @@ PIECE_OVER = 3
 """Exit code where levers are left."""
 LEVER_STEPS = 110.0
 """Steps of the baseline that both arms of a lever may take: a piece begins none that would not fit."""
-UNTRIED = SearchState(tried=frozenset(), banned=frozenset(), suspicion=Suspicion.of([]), incumbent=None, history=())
+UNTRIED = SearchState(
+    tried=frozenset(),
+    banned=frozenset(),
+    relabelled=frozenset(),
+    suspicion=Suspicion.of([]),
+    incumbent=None,
+    history=(),
+)
 ARMS = ("full", "ladder")
 
 

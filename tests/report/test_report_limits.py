@@ -31,6 +31,7 @@ def test_limits_of_the_full_session() -> None:
     assert judged == {
         "max_staleness": Judgement.PASS,
         "allow_corrections": Judgement.PASS,
+        "allow_other_updates": Judgement.PASS,
         "max_mismatch_k3": Judgement.PASS,
         "memory_headroom_frac": Judgement.PASS,
         "reward_margin": Judgement.INCONCLUSIVE,

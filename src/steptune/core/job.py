@@ -146,6 +146,9 @@ class LimitsSpec(Record):
     """Largest allowed age of a trained token's weights, in optimizer updates beyond the algorithm's own."""
     allow_corrections: bool = False
     """Whether a change may carry an importance-sampling correction that it needs."""
+    allow_other_updates: bool = False
+    """Whether a change that is labelled *none*, but makes other updates than the baseline beyond rounding, may be tuned
+    as one of *precision*, which owes a reward test."""
     max_mismatch_k3: PositiveFloat = 1e-3
     """Largest mean k3 between rollout and trainer at the same weights, in nats per token."""
     memory_headroom_frac: Fraction = 0.2

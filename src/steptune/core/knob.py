@@ -60,7 +60,8 @@ class KnobSpec(Record):
     values: tuple[KnobValue, ...]
     """The values the tuner may try, in order."""
     effect: Effect
-    """Label of what it touches. What is labelled *none* and fails update parity changes the algorithm: it is banned."""
+    """Label of what it touches. A value labelled *none* that fails update parity is relabelled *precision*, and banned
+    unless `limits.allow_other_updates`."""
     restart: Restart
     """What it costs to turn."""
     what: str

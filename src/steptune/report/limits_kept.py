@@ -40,6 +40,7 @@ def limits_kept(view: SessionView) -> tuple[LimitKept, ...]:
     return (
         _staleness(view, view.started),
         _corrections(view, view.started),
+        _other_updates(view, bound.allow_other_updates),
         _guarded(
             view.decided_verdict("mismatch"),
             "max_mismatch_k3",
@@ -89,6 +90,15 @@ def _corrections(view: SessionView, started: SessionStarted) -> LimitKept:
         judgement=Judgement.PASS if is_kept else Judgement.FAIL,
         how=f"the configuration uses `{used}`, the job asks for `{own}`",
     )
+
+
+def _other_updates(view: SessionView, is_allowed: bool) -> LimitKept:
+    """Held by the replay of updates: a move that makes others is left out of it only where the owner lets it be."""
+    reading: _Reading = (None, Judgement.INCONCLUSIVE, "no replay of updates in the decision")
+    if is_allowed or not view.is_change_out:
+        how = "it is allowed" if is_allowed else "the baseline itself is handed back"
+        reading = (None, Judgement.PASS, how)
+    return _guarded(view.decided_verdict("update_parity"), "allow_other_updates", str(is_allowed).lower(), reading)
 
 
 def _memory(view: SessionView, started: SessionStarted) -> LimitKept:

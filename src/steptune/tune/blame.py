@@ -9,7 +9,8 @@ a group test of its own::
 
 The surprise: an INCONCLUSIVE guard that the change owes accuses as a FAIL does, for what cannot be guarded cannot be
 used. A reward test costs more than a whole search, so there every move of the blamed classes is banned at once. What
-only a confirmation has shown is a cause of its own: the trial's guards had passed, and clear nobody of it.
+only a confirmation has shown is a cause of its own: the trial's guards had passed, and clear nobody of it. A move that
+is relabelled and tried on (`tune.relabel`) is not banned for the updates that it makes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,9 +22,11 @@ from steptune.core.knob import Effect, KnobValue
 from steptune.core.trial import TrialState
 from steptune.core.verdict import Judgement, Verdict
 from steptune.decide.owed import OWED_AT_DECISION
+from steptune.guard.update_parity import NAME as PARITY
 from steptune.propose.choose import guilty_moves
 from steptune.store.replay import SessionState
 from steptune.tune.refuted import DIED, Refuted, refuted
+from steptune.tune.relabel import Relabels, labels_then, tried_on
 from steptune.tune.suspicion import Moves
 
 BLAMED: Mapping[str, frozenset[Effect]] = {
@@ -31,7 +34,7 @@ BLAMED: Mapping[str, frozenset[Effect]] = {
     "entropy": frozenset({Effect.PRECISION, Effect.STALENESS}),
     "off_policy": frozenset({Effect.STALENESS}),
     "steady": frozenset({Effect.STALENESS}),
-    "update_parity": frozenset({Effect.NONE}),
+    PARITY: frozenset({Effect.NONE}),
 }
 """Effect classes of the moves that a guard of a trial watches; a guard that is not listed watches all."""
 
@@ -59,15 +62,17 @@ def blame(state: SessionState, effects: Mapping[str, Effect]) -> Blame:
         for cause in _passed(event):
             cleared.setdefault(cause, set()).update(moves_of(event.trial.change))
     groups: dict[str, list[Moves]] = {}
+    relabels = tried_on(state, effects)
     for event in state.ended:
-        for cause, group in accusations(event, effects):
+        for cause, group in accusations(event, labels_then(event, effects, relabels)):
             groups.setdefault(cause, []).append(group - cleared.get(cause, set()))
     passed = cleared_by_confirmations(state)
     for each in refuted(state):
-        for cause, group in accused_when_confirmed(each, effects):
+        for cause, group in accused_when_confirmed(each, labels_then(each.trial, effects, relabels)):
             groups.setdefault(cause, []).append(group - passed.get(cause, frozenset()))
+    groups[PARITY] = [group for group in groups.get(PARITY, ()) if not group & relabels.keys()]  # explained, and no ban
     sole = (move for each in groups.values() for group in each if len(group) == 1 for move in group)
-    banned = frozenset(sole) | _reward_guilty(state, effects)
+    banned = frozenset(sole) | _reward_guilty(state, effects, relabels)
     by_cause = (tuple(group for group in each if group and not group & banned) for each in groups.values())
     return Blame(banned=banned, suspects=tuple(each for each in by_cause if each))
 
@@ -128,11 +133,12 @@ def _is_blind(event: TrialEnded, verdict: Verdict) -> bool:
     return is_owed and (event.trial.state is TrialState.FINISHED or verdict.guard == "mismatch")
 
 
-def _reward_guilty(state: SessionState, effects: Mapping[str, Effect]) -> Moves:
-    changes = {event.trial.change.signature: event.trial.change for event in state.ended}
+def _reward_guilty(state: SessionState, effects: Mapping[str, Effect], relabels: Relabels) -> Moves:
+    trials = {event.trial.change.signature: event for event in state.ended}
     found: set[tuple[str, KnobValue]] = set()
     for test in state.reward_tests:
         failed = any(verdict.judgement is Judgement.FAIL for verdict in test.verdicts)
-        if failed and test.signature in changes:
-            found |= guilty_moves(changes[test.signature], effects, REWARD_BLAMES)
+        if failed and test.signature in trials:
+            trial = trials[test.signature]
+            found |= guilty_moves(trial.trial.change, labels_then(trial, effects, relabels), REWARD_BLAMES)
     return frozenset(found)

@@ -20,6 +20,7 @@ from steptune.store.replay import SessionState
 from steptune.tune.baseline import NOTHING
 from steptune.tune.context import settings_of
 from steptune.tune.refuted import Refuted, failed_text, refuted
+from steptune.tune.relabel import relabelled_text
 from steptune.tune.search_state import SearchState
 
 
@@ -73,7 +74,11 @@ def conclude(state: SessionState, found: SearchState, spent: Spent) -> Decision:
         ),
         left_open=() if winner else _given_up(state),
         fault=failed_text(last.confirmation) if last and isinstance(last.confirmation, ConfirmationFailed) else "",
-        notes=(*_procedure(confirmed), *_other_winners(rejected, last, found)),
+        notes=(
+            *_procedure(confirmed),
+            *_other_winners(rejected, last, found),
+            *relabelled_text(state, found.relabelled, change),
+        ),
     )
 
 

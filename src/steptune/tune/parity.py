@@ -14,12 +14,13 @@ import time
 from steptune.core.change import Change
 from steptune.core.errors import TrialError
 from steptune.core.framework import ParityInput
-from steptune.core.knob import Effect, KnobValue
+from steptune.core.knob import KnobValue
 from steptune.core.parity import UpdatesReplayed
 from steptune.core.verdict import Judgement, Verdict
 from steptune.guard.judge import combined, unknown
 from steptune.guard.update_parity import NAME, check_update_parity, probe_gap
 from steptune.tune.context import Context
+from steptune.tune.relabel import replayed_moves, tried_on
 
 SHUFFLES = (1, 2, 3)
 """Seeds of the shuffled baseline replays that show how far rounding alone carries."""
@@ -75,7 +76,8 @@ def _replayed(context: Context, change: Change) -> UpdatesReplayed:
     if context.shuffled_band is None:
         measure_band(context)
     assert context.shuffled_band is not None, "it was just measured"
-    moved = {m.knob: m.new for m in change.moves if context.effects[m.knob] is Effect.NONE}
+    new = frozenset(tried_on(context.state, context.effects))
+    moved = dict(replayed_moves(change, context.effects, new))
     candidate: dict[str, KnobValue] = {**context.baseline_settings, **moved}
     plain = ParityInput(settings=context.baseline_settings, batches_dir=str(context.batches_dir))
     inputs = [plain, plain.model_copy(update={"settings": candidate})]

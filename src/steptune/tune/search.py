@@ -21,6 +21,7 @@ from steptune.tune.baseline import NOTHING
 from steptune.tune.conclude import owes_reward
 from steptune.tune.context import Context
 from steptune.tune.far_gain import FEW_STEPS_PLAN, slow_end
+from steptune.tune.relabel import labelled, relabelled_text
 from steptune.tune.reserve import Reserve
 from steptune.tune.screen import Prices
 from steptune.tune.search_state import SearchState, search_state
@@ -102,13 +103,13 @@ def next_unpriced(context: Context, space: Space, found: SearchState, *, owing: 
 
 
 def _may_try(space: Space, index: int, found: SearchState, owing: bool) -> bool:
-    change = space.proposal.changes[index]
+    change = labelled(space.proposal.changes[index], found.relabelled)
     return (owing or not owes_reward(change.effect)) and found.is_open(change)
 
 
 def try_one(context: Context, space: Space, index: int, found: SearchState) -> None:
     """Write the forecasts of one change down, then run its trial."""
-    change, planned = space.proposal.changes[index], space.planned[index]
+    change, planned = labelled(space.proposal.changes[index], found.relabelled), space.planned[index]
     number = len(context.state.ended) + 1
     write_forecast(context, space, change, planned, number=number, purpose="trial", history=())
     latest = write_forecast(context, space, change, planned, number=number, purpose="trial", history=found.history)
@@ -121,6 +122,9 @@ def try_one(context: Context, space: Space, index: int, found: SearchState) -> N
         full=cost(change, ratio, slow_end(latest)), few=cost.of_few_steps(change, ratio, FEW_STEPS_PLAN.kept_steps)
     )
     try_change(context, number=number, change=change, found=found, forecast=latest, prices=prices)
+    new = search_state(context.state, context.effects).relabelled - found.relabelled
+    for line in relabelled_text(context.state, new, change):
+        context.progress.say(f"trial {number}: {line}")
 
 
 def write_forecast(

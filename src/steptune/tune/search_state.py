@@ -17,6 +17,7 @@ from steptune.stats.noise import noise_band_frac
 from steptune.store.replay import SessionState
 from steptune.tune.blame import accusations, accused_when_confirmed, blame, moves_of
 from steptune.tune.refuted import refuted
+from steptune.tune.relabel import has_old_label, labels_then, relabelled
 from steptune.tune.suspicion import Moves, Suspicion
 
 ROUNDING = 1e-9
@@ -32,9 +33,11 @@ class SearchState:
     """See the module docstring."""
 
     tried: frozenset[str]
-    """Signatures with a result."""
+    """Signatures with a result, under the labels that their moves have now."""
     banned: Moves
     """Moves found guilty of something."""
+    relabelled: Moves
+    """Moves whose label turned out to be wrong (`tune.relabel`)."""
     suspicion: Suspicion
     """What may be guilty of failures whose cause is not found yet."""
     incumbent: TrialEnded | None
@@ -62,18 +65,28 @@ class SearchState:
 def search_state(state: SessionState, effects: Mapping[str, Effect]) -> SearchState:
     """Read the search off the journal."""
     blamed = blame(state, effects)
-    refuted_groups = [group for each in refuted(state) for _, group in accused_when_confirmed(each, effects)]
+    relabels = relabelled(state, effects)
+    refuted_groups = [
+        group
+        for each in refuted(state)
+        for _, group in accused_when_confirmed(each, labels_then(each.trial, effects, relabels))
+    ]
     adopted = [
         event
         for event in state.ended
         if event.outcome is Outcome.ADOPT
         and not moves_of(event.trial.change) & blamed.banned
-        and not any(accusations(event, effects))
+        and not any(accusations(event, labels_then(event, effects, relabels)))
         and not any(group <= moves_of(event.trial.change) for group in refuted_groups)
     ]
     return SearchState(
-        tried=frozenset(event.trial.change.signature for event in state.ended),
+        tried=frozenset(
+            event.trial.change.signature
+            for event in state.ended
+            if not has_old_label(event.trial.change, event.trial.number, relabels)
+        ),
         banned=blamed.banned,
+        relabelled=frozenset(relabels),
         suspicion=Suspicion.of(blamed.suspects),
         incumbent=_best(adopted, band_frac(state)),
         history=tuple(learnt for event in state.ended if (learnt := _learnt(state, event)) is not None),

@@ -162,7 +162,7 @@ def _limits(limits: Sequence[LimitKept]) -> Table:
                 words(limit.limit),
                 words(limit.owner),
                 number(
-                    limit.observed, missing="does not apply" if limit.limit == "allow_corrections" else "not measured"
+                    limit.observed, missing="does not apply" if limit.limit.startswith("allow_") else "not measured"
                 ),
                 KEPT[limit.judgement],
                 words(limit.how),
