@@ -84,6 +84,7 @@ def _confirm(context: Context, space: Space, change: Change, started_s: float) -
         weights,
         context.budget.wall_left_s,
     )
+    because = arms.alternate_because
     natural = _natural_blocks(context, arms)
     wall_s = time.monotonic() - started_s
     confirmed = Confirmed(
@@ -104,7 +105,7 @@ def _confirm(context: Context, space: Space, change: Change, started_s: float) -
         natural=_natural_arms(natural, change),
         holds_for=range_of(context, space, change),
         objectives=gains(context, launches, context.baseline_settings, winner),
-        alternate_because=arms.alternate_because,
+        alternate_because=because,
         cost_wall_s=wall_s,
         cost_device_s=wall_s * context.job.devices.num_cores,
     )

@@ -18,7 +18,7 @@ candidates that need more than is left beside it, few would fit into these 5 % m
 
 
 def too_large_together(context: Context, arms: Sequence[Settings]) -> str:
-    """Return why ``arms`` should not be up together, by their forecast peaks; empty where they may, or nobody knows.
+    """Return why ``arms`` should not be up together, by their peaks; empty where they may, or nobody knows.
 
     Point values: where the sum is a little below the machine's memory the launch itself will tell.
     """
@@ -28,7 +28,9 @@ def too_large_together(context: Context, arms: Sequence[Settings]) -> str:
         return ""
     needed = sum(peaks)
     if needed > total:
-        return f"{len(arms)} arms need {mib(needed):.0f} MiB by their forecasts, the machine has {mib(total):.0f}"
+        return (
+            f"{len(arms)} arms need {mib(needed):.0f} MiB by measurement or forecast, the machine has {mib(total):.0f}"
+        )
     least = _least_overflow(context)
     if least is not None and needed >= least:
         return (
@@ -44,10 +46,31 @@ def may_be_crowded_out(context: Context, others: Sequence[Settings]) -> bool:
 
 
 def _peaks(context: Context, arms: Sequence[Settings]) -> list[float] | None:
-    planned_baseline = context.planned(context.baseline_settings)
-    peaks = [memory_peak(context.baseline, planned_baseline, context.planned(settings)) for settings in arms]
-    known = [peak.value for peak in peaks if peak is not None]
-    return known if len(known) == len(arms) else None
+    """Return the peak of each arm in bytes, as a trial has measured it, else by forecast; None where one is unknown."""
+    planned_baseline, peaks = context.planned(context.baseline_settings), list[float]()
+    for settings in arms:
+        peak = _measured(context, settings)
+        if peak is None:
+            forecast = memory_peak(context.baseline, planned_baseline, context.planned(settings))
+            peak = forecast.value if forecast is not None else None
+        if peak is None:
+            return None
+        peaks.append(peak)
+    return peaks
+
+
+def _measured(context: Context, settings: Settings) -> float | None:
+    """Return the highest peak that trials have seen of this configuration; None where none says."""
+    peaks = [
+        step.memory_peak_bytes
+        for event in context.state.ended
+        if event.trial.change.applied_to(context.baseline_settings) == settings
+        for arm in event.trial.arms
+        if arm.signature == event.trial.change.signature
+        for step in arm.observations
+    ]
+    known = [peak for peak in peaks if peak is not None]
+    return max(known) if known and len(known) == len(peaks) else None
 
 
 def _least_overflow(context: Context) -> float | None:
