@@ -26,16 +26,12 @@ def too_large_together(context: Context, arms: Sequence[Settings]) -> str:
     total = context.framework.total_memory_bytes()
     if peaks is None:
         return ""
-    needed = sum(peaks)
+    needed, least = sum(peaks), _least_overflow(context)
+    said = f"{len(arms)} arms need {mib(needed):.0f} MiB by measurement or forecast"
     if needed > total:
-        return (
-            f"{len(arms)} arms need {mib(needed):.0f} MiB by measurement or forecast, the machine has {mib(total):.0f}"
-        )
-    least = _least_overflow(context)
+        return f"{said}, the machine has {mib(total):.0f}"
     if least is not None and needed >= least:
-        return (
-            f"{len(arms)} arms need {mib(needed):.0f} MiB by their forecasts, and {mib(least):.0f} were too many before"
-        )
+        return f"{said}, and {mib(least):.0f} were too many before"
     return ""
 
 
@@ -77,11 +73,10 @@ def _least_overflow(context: Context) -> float | None:
     """Return the smallest forecast sum of two arms that this session has launched one at a time; None without any."""
     changes = {event.trial.change.signature: event.trial.change for event in context.state.ended}
     baseline = context.baseline_settings
-    pairs = [
-        (changes[sig].applied_to(baseline) if sig in changes else baseline, event.trial.change.applied_to(baseline))
-        for event in context.state.ended
-        if event.trial.alternate_because and (sig := event.trial.incumbent_signature) is not None
-    ]
+    pairs: list[tuple[Settings, Settings]] = []
+    for trial in (event.trial for event in context.state.ended if event.trial.alternate_because):
+        incumbent = changes.get(trial.incumbent_signature)
+        pairs.append((incumbent.applied_to(baseline) if incumbent else baseline, trial.change.applied_to(baseline)))
     if any(isinstance(event, Profiled) and event.alternate_because for event in context.journal.events):
         pairs.append((baseline, baseline))
     sums = [sum(peaks) for pair in pairs if (peaks := _peaks(context, pair)) is not None]
