@@ -13,7 +13,8 @@ from steptune.core.phase import Role
 from steptune.core.trial import TrialState
 from steptune.core.verdict import Judgement
 from steptune.testing.fake_framework import FakeFramework
-from steptune.testing.fake_space import FakeKnob
+from steptune.testing.fake_space import COMPACTION, FakeKnob
+from steptune.tune.far_gain import FEW_STEPS_PLAN
 
 BIG, TOO_BIG = 6 * 10**9, 11 * 10**9
 """Of a machine with 10 GB: two of the first do not fit together, one of the second does not by itself."""
@@ -105,5 +106,18 @@ def test_a_machine_that_gives_less_than_it_says_is_found_out_once(
     assert "together ran out of memory (fake: 2 runs need 12.2 GB)" in profiled.alternate_because
     (event,) = ran.trials
     assert "were too many before" in event.trial.alternate_because
+    assert ran.decision.outcome is Outcome.ADOPT
+    assert ran.problems() == []
+
+
+def test_a_candidate_alone_that_a_waiting_run_crowds_out_is_run_again_without_it(tmp_path: Path) -> None:
+    # two baselines of 4.1 GB fit; one of them waits when the candidate of 7.1 GB begins, of which no forecast knows
+    ran = run_session(tmp_path, (packing({"padded": 4 * 10**9, "packed": 7 * 10**9}, is_known=False), COMPACTION))
+    first = ran.trials[0]
+    assert first.trial.state is TrialState.FINISHED
+    assert first.outcome is Outcome.ADOPT
+    candidate = next(arm for arm in first.trial.arms if arm.label == "candidate")
+    assert len(candidate.observations) == FEW_STEPS_PLAN.kept_steps, "it was run alone, beside recorded steps"
+    assert list(ran.path.glob("trials/*/alone")), "the first attempt ran out of memory"
     assert ran.decision.outcome is Outcome.ADOPT
     assert ran.problems() == []
