@@ -118,6 +118,31 @@ def test_a_slow_job_exits_with_three_and_names_step_line_and_action(
     assert "do: profile and tune again" in out
 
 
+@pytest.mark.parametrize(
+    ("key", "metric", "calm", "beyond"),
+    [
+        ("train/num_gen_batches", "gen_batches", 1, 2),
+        ("timing_s/agent_loop/tool_calls/mean", "tool_time_s", 3.0, 4.6),
+    ],
+)
+def test_acceptance_and_tool_time_are_held_against_the_logs_own_start(
+    key: str, metric: str, calm: float, beyond: float, tuned_run: Path, capsys: Capture
+) -> None:
+    log = Path("tools.log")
+    log.write_text("".join(told(step, f"{key}:{calm}") for step in range(1, 11)))
+    assert main(["watch", str(log), str(tuned_run), "--once"]) == 0
+    assert metric in capsys.readouterr().out.split("holds: ")[1].split("\n")[0]
+    with log.open("a") as file:
+        file.write("".join(told(step, f"{key}:{beyond}") for step in range(11, 15)))
+    assert main(["watch", str(log), str(tuned_run), "--once"]) == 3
+    assert f"the decision no longer holds since step 11: `{metric}` is {beyond:g}" in capsys.readouterr().out
+
+
+def told(step: int, more: str) -> str:
+    """A step of verl that says one thing more."""
+    return line(step, 0.2).replace(" - timing_s/gen", f" - {more} - timing_s/gen")
+
+
 def test_a_step_between_promise_and_baseline_is_less_than_was_promised(
     log: Path, tuned_run: Path, capsys: Capture
 ) -> None:

@@ -1,5 +1,7 @@
 """What follows from range and promise of a decision."""
 
+import pytest
+
 from steptune.core.change import Change
 from steptune.core.decision import Decision, Outcome, Range, Tripwire
 from steptune.core.estimate import Estimate, Source
@@ -34,6 +36,17 @@ def test_lengths_and_the_promised_step_are_wires_beside_the_decisions_own() -> N
         ("completion_len_max", 400),
         ("step_time_s", 15),
     ]
+
+
+def test_what_the_range_states_below_and_beside_the_lengths_is_watched_too() -> None:
+    stated = {"forecast_ratio_at": {"0.5x": 0.9, "1x": 0.5, "2x": 0.7}, "gen_batches": 1.5, "tool_time_s": 4.0}
+    holds = HOLDS.model_copy(update=stated)
+    found = {
+        (wire.metric, wire.above): wire.bound for wire in wires_of(decision().model_copy(update={"holds_for": holds}))
+    }
+    assert found["completion_len_mean", False] == 50
+    assert found["gen_batches", True] == pytest.approx(2.0)  # a third more
+    assert found["tool_time_s", True] == 6.0  # half as long again
 
 
 def test_without_an_interval_nothing_was_promised() -> None:

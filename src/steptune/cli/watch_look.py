@@ -19,6 +19,7 @@ from steptune.core.watched import Alarm, AlarmKind, Watched
 from steptune.diagnose.paste import diagnose_paste
 from steptune.memory.classify import phase_of
 from steptune.watch.attempts import crash_loop
+from steptune.watch.own_start import judge_by_start
 from steptune.watch.own_training import training_paste
 from steptune.watch.stall import allowed_silence_s, last_step, stall
 from steptune.watch.wires import judge_wires
@@ -52,7 +53,7 @@ def judge(
 ) -> Watched:
     """Return what to say of a job that was silent for ``silent_s``; ``told_s`` is the user's own `--stall`."""
     paste = diagnosis.paste
-    judged = judge_wires(paste, inputs.wires)
+    judged = [*judge_wires(paste, inputs.wires), *judge_by_start(paste, inputs.wires)]
     alarms = [one.alarm for one in judged if one.alarm is not None]
     alarms += [_sick(finding) for finding in diagnosis.findings if _is_sick(finding)]
     alarms += [alarm for alarm in (crash_loop(paste), _stall(paste, silent_s, told_s, states)) if alarm is not None]

@@ -43,7 +43,11 @@ class Range(Record):
     completion_len_mean: float
     completion_len_max: int
     forecast_ratio_at: dict[str, float]
-    """Forecast ratio to the baseline at ``1x``, ``2x`` and ``longest`` completion length."""
+    """Forecast ratio to the baseline at ``0.5x``, ``1x``, ``2x`` and ``longest`` completion length."""
+    gen_batches: float | None = None
+    """Batches generated for one that is trained, where dynamic sampling throws groups away; else None."""
+    tool_time_s: float | None = None
+    """Mean seconds of tool calls in an episode; None where none were timed."""
 
 
 class Decision(Record):

@@ -78,7 +78,8 @@ class Series(Record):
     ``mfu``, ``grad_norm``, ``loss``, ``kl_ref``, ``mismatch_k3`` nat, ``mismatch_k1`` nat, ``mismatch_mean_abs``
     nat, ``mult_prob_error``, ``is_ratio_mean``, ``ess_frac``, ``staleness_mean``, ``async_level``,
     ``memory_allocated_gib``, ``memory_reserved_gib``, ``memory_after_sleep_gib``, ``cpu_memory_gib``,
-    ``evicted``, ``added``, ``grad_clip_frac``, ``lr``.
+    ``evicted``, ``added``, ``grad_clip_frac``, ``lr``, ``gen_batches`` (generated for one batch that is trained, under
+    dynamic sampling), ``tool_time`` s (mean of an episode's tool calls).
     """
 
     name: str

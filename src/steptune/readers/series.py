@@ -23,9 +23,18 @@ _COUNTER = re.compile(r"timing|(?:^|[/_])num_")
 
 _FRACTIONS = ("clipped_frac", "zero_std_frac", "ess_frac", "grad_clip_frac")
 _DEVICE_MEMORY = ("memory_allocated_gib", "memory_reserved_gib", "memory_after_sleep_gib")
-_POSITIVE = ("step_time", "tokens_per_device_s", "effective_tokens_per_device_s", "tokens", "mfu")
+_POSITIVE = ("step_time", "tokens_per_device_s", "effective_tokens_per_device_s", "tokens", "mfu", "gen_batches")
 _NOT_NEGATIVE = (
-    *("reward_std", "completion_mean", "completion_max", "prompt_mean", "padded_len", "grad_norm", "cpu_memory_gib"),
+    *(
+        "reward_std",
+        "completion_mean",
+        "completion_max",
+        "prompt_mean",
+        "padded_len",
+        "grad_norm",
+        "cpu_memory_gib",
+        "tool_time",
+    ),
     *_DEVICE_MEMORY,
 )
 

@@ -143,9 +143,10 @@ def _natural_arms(blocks: Blocks, change: Change) -> tuple[Arm, ...]:
 
 
 def range_of(context: Context, space: Space, change: Change) -> Range:
-    """Forecast the winner against the baseline at the tested, at doubled and at the longest lengths."""
+    """Forecast the winner against the baseline at the tested, at halved, doubled and at the longest lengths."""
     lengths, longest = context.lengths, context.job.algorithm.max_completion_len
     scaled = {
+        "0.5x": lengths.model_copy(update={"completion": tuple(max(1, c // 2) for c in lengths.completion)}),
         "1x": lengths,
         "2x": lengths.model_copy(update={"completion": tuple(min(2 * c, longest) for c in lengths.completion)}),
         "longest": lengths.model_copy(update={"completion": (longest,) * len(lengths.completion)}),
@@ -154,7 +155,14 @@ def range_of(context: Context, space: Space, change: Change) -> Range:
         completion_len_mean=sum(lengths.completion) / len(lengths.completion),
         completion_len_max=max(lengths.completion),
         forecast_ratio_at={name: _ratio_at(context, space, change, at) for name, at in scaled.items()},
+        gen_batches=_gen_batches(context),
     )
+
+
+def _gen_batches(context: Context) -> float | None:
+    """Return the batches generated for one that is trained; None where nothing is thrown away, or nobody knows."""
+    mixed_frac = context.baseline.health.mixed_groups_frac
+    return 1 / mixed_frac if context.job.algorithm.dynamic_sampling and mixed_frac else None
 
 
 def _ratio_at(context: Context, space: Space, change: Change, lengths: SampledLengths) -> float:

@@ -1,5 +1,6 @@
 """A run of `steptune train` as a `Paste`, so that one judgement holds for our own engine and for every pasted log."""
 
+import math
 from collections.abc import Callable, Mapping
 
 from steptune.core.paste import Paste, Series, SeriesPoint
@@ -21,8 +22,16 @@ TOLD: Mapping[str, Callable[[TrainedStep], float | None]] = {
     "memory_reserved_gib": lambda step: None if step.memory_peak_bytes is None else step.memory_peak_bytes / GIB,
     "completion_max": lambda step: step.completion_len_max,
     "completion_mean": lambda step: step.completion_len_mean,
+    "gen_batches": lambda step: _gen_batches(step.mixed_groups_frac),
 }
 """Canonical series name -> where a trained step holds it."""
+
+
+def _gen_batches(mixed_groups_frac: float | None) -> float | None:
+    """Return the batches to be generated for one in which every group's rewards differ."""
+    if mixed_groups_frac is None:
+        return None
+    return math.inf if mixed_groups_frac == 0 else 1 / mixed_groups_frac
 
 
 def training_paste(training: Training, path: str) -> Paste:

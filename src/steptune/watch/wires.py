@@ -35,6 +35,8 @@ TOLD_AS: Mapping[str, tuple[tuple[str, float], ...]] = {
     "memory_peak_bytes": (("memory_reserved_gib", GIB), ("memory_allocated_gib", GIB)),
     "completion_len_max": (("completion_max", 1),),
     "completion_len_mean": (("completion_mean", 1),),
+    "gen_batches": (("gen_batches", 1),),
+    "tool_time_s": (("tool_time", 1),),
 }
 """Wire metric -> canonical series that tell it and the factor to its unit, best first. A mean age above the bound
 proves that the largest is; one below proves nothing (`PROVES_ONLY_TRIPS`)."""

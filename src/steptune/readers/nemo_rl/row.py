@@ -65,6 +65,7 @@ ROW = FrameworkReader(
         "token_mult_prob_error": Gauge(name="mult_prob_error"),
         "sampling_importance_ratio": Gauge(name="is_ratio_mean"),
         "Avg Trajectory Age": Gauge(name="staleness_mean"),
+        "dynamic_sampling_num_gen_batches": Gauge(name="gen_batches"),
         "lr": Gauge(name="lr"),
     },
     normal_key=console_key,

@@ -84,6 +84,8 @@ ROW = FrameworkReader(
         "rollout_corr/rollout_is_eff_sample_size": Gauge(name="ess_frac"),
         "training/off_policy/trajectory_staleness/mean": Gauge(name="staleness_mean"),
         "training/off_policy/evicted_samples": Gauge(name="evicted"),
+        "train/num_gen_batches": Gauge(name="gen_batches"),
+        "timing_s/agent_loop/tool_calls/mean": Gauge(name="tool_time"),
         "perf/cpu_memory_used_gb": Gauge(name="cpu_memory_gib"),
         "actor/perf/cpu_memory_used_gb": Gauge(name="cpu_memory_gib"),
         "actor/lr": Gauge(name="lr"),
@@ -115,5 +117,6 @@ ROW = FrameworkReader(
 """verl divides memory by 1024**3 and calls it GB; `mismatch/` is the name of `rollout_corr/` in verl 0.6.
 
 A trainer's name counts as a Ray actor, a module or a setting that only an asynchronous trainer has; prose that names
-one is not enough.
+one is not enough. The DAPO recipe counts `train/num_gen_batches`, the agent loop times tool calls:
+https://github.com/volcengine/verl/blob/v0.5.0/recipe/dapo/dapo_ray_trainer.py
 """
