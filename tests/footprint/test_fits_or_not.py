@@ -6,7 +6,7 @@ from layouts import ENGINE, FSDP_8, JOB, MEGATRON_64
 from steptune.core.estimate import Estimate, Source
 from steptune.core.units import BYTES_PER_GIB
 from steptune.footprint.engine import pool, sequence_bytes
-from steptune.footprint.fit import capacity_of, fullest_bytes, judge, smallest_change
+from steptune.footprint.fit import SAFE_FRAC, capacity_of, fullest_bytes, judge, smallest_change
 from steptune.footprint.layout import JobLayout, Place
 from steptune.footprint.phases import PhaseName, phase_bytes
 from steptune.hardware.devices import named_device
@@ -44,8 +44,15 @@ def test_uneven_ranks_and_wrong_terms_are_independent() -> None:
 def test_one_device_has_no_fuller_rank() -> None:
     one = JobLayout(train=FSDP_8.model_copy(update={"num_devices": 1, "micro_tokens": 512}))
     needs = max(phase.total.high or 0.0 for phase in phase_bytes(QWEN, one, H100.value))
-    exactly = H100.model_copy(update={"value": needs})
+    exactly = H100.model_copy(update={"value": needs / SAFE_FRAC})
     assert judge(QWEN, one, exactly).answer == "fits"
+
+
+def test_a_job_that_fits_leaves_a_twentieth_of_the_device_free() -> None:
+    one = JobLayout(train=FSDP_8.model_copy(update={"num_devices": 1, "micro_tokens": 512}))
+    needs = max(phase.total.high or 0.0 for phase in phase_bytes(QWEN, one, H100.value))
+    for part, answer in ((0.949, "fits"), (0.951, "too close to call")):
+        assert judge(QWEN, one, H100.model_copy(update={"value": needs / part})).answer == answer
 
 
 def test_an_engine_without_room_for_one_sequence_is_refused() -> None:

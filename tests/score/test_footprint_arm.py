@@ -1,6 +1,6 @@
 import pytest
 
-from steptune.footprint.layout import TrainLayout
+from steptune.footprint.layout import Place, TrainLayout
 from steptune.published.memory_cases import MemoryCase, MemoryLabel, MemoryOutcome, memory_cases
 from steptune.score.case_layout import given_tokens, train_layout
 from steptune.score.footprint_arm import footprint_answer
@@ -120,3 +120,24 @@ def test_a_job_without_an_engine_gathers_what_zero_3_divided() -> None:
     assert layout(**own).generates
     assert not layout(**own, gpu_memory_utilization=0.3).generates
     assert not layout(**{**own, "placement": "trainer only"}).generates
+
+
+def test_sequences_are_packed_where_the_framework_takes_padding_out() -> None:
+    assert layout(framework="verl").counted == "packed"
+    assert layout(framework="trl").counted == "padded"
+    assert layout(framework="verl", max_tokens_per_gpu=8192).counted == "tokens"
+    both = layout(framework="verl", max_tokens_per_gpu=8192, logprob_micro_batch=4)
+    assert both.logprob_counted == "packed"
+
+
+def test_deepspeed_keeps_what_it_offloads_on_the_host() -> None:
+    away = {"offload": "params+optimizer"}
+    assert layout(framework="trl", sharding="zero3", **away).weights is Place.HOST
+    assert layout(framework="trl", sharding="zero3", **away).optimizer is Place.HOST
+    assert layout(framework="verl", sharding="fsdp", **away).weights is Place.IDLE_HOST
+    waits = {"framework": "ms_swift", "sharding": "zero3", "placement": "colocated"}
+    assert layout(**waits, **away).weights is Place.IDLE_HOST
+
+
+def test_unsloths_loss_writes_its_gradient_over_the_logits() -> None:
+    assert layout(framework="unsloth", stage="sft").loss == "in_place"

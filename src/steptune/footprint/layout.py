@@ -15,6 +15,7 @@ from steptune.core.records import Record
 Count = Annotated[int, Field(ge=1)]
 Tokens = Annotated[int, Field(ge=0)]
 Frac = Annotated[float, Field(gt=0, le=1)]
+Counted = Literal["tokens", "packed", "padded"]
 
 
 class Place(StrEnum):
@@ -87,6 +88,11 @@ class TrainLayout(Record):
     """Tokens of the largest micro-batch with padding, before `context` divides it."""
     logprob_tokens: Tokens | None = None
     """Likewise of the passes without gradient; None is `micro_tokens`."""
+    counted: Counted = "tokens"
+    """What `micro_tokens` is: a budget, which is filled, or sequences at their limits, whose lengths are packed one
+    after the other or padded to the longest of them."""
+    logprob_counted: Counted | None = None
+    """Likewise of `logprob_tokens`; None is as `counted`."""
     logits_tokens: Tokens | None = None
     """Tokens whose logits stand at once, where fewer than the micro-batch has: answers alone, or a chunk."""
     loss: Literal["fp32", "causal", "preference", "in_place", "vocab_parallel", "fused"] = "fp32"

@@ -185,6 +185,7 @@ def _step(
             gradient_term(shape, train),
             *optimizer,
             *step_terms(shape, train),
+            _fragmentation(_moving(shape, train, train.micro_tokens / train.context)),
             bucket_term(train),
             *_reference(shape, train, is_used=False),
             *_around(shape, engine, capacity_bytes),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, final
 
 from steptune.core.units import BYTES_PER_MIB
-from steptune.footprint.layout import Place, RolloutLayout, TrainLayout
+from steptune.footprint.layout import Counted, Place, RolloutLayout, TrainLayout
 from steptune.published.memory_cases import MemoryCase
 
 Sharding = Literal["none", "optimizer", "gradients", "full"]
@@ -32,6 +32,20 @@ whose preference training is TRL's."""
 
 LORA_RANK = 32
 """Where adapters are trained and the rank is not stated: the least that verl's `ppo_lora.rst` recommends."""
+
+IN_PLACE_LOSS = ("verl", "easyr1", "unsloth")
+"""Frameworks whose loss writes its gradient over the logits, on FSDP or one device (FlashAttention's cross-entropy, and
+Unsloth's own, `unsloth/kernels/cross_entropy_loss.py`)."""
+
+PACKS_SEQUENCES = ("verl", "easyr1")
+"""Frameworks that take the padding out of a micro-batch unless told otherwise (`use_remove_padding`); the others pad to
+its longest sequence."""
+
+DEEPSPEED = ("zero2", "zero3")
+
+IDLE_OFFLOADS = ("ms_swift",)
+"""Frameworks on DeepSpeed whose own offload lasts while the engine works (`offload_model`, `offload_optimizer`);
+DeepSpeed's keeps weights and states on the host for good."""
 
 RL_LOGITS = {"prime_rl": 8192 * 8192}
 """Logits that stand at once in RL: tokens times entries of the vocabulary (`trainer/models/layers/lm_head.py`)."""
@@ -139,7 +153,9 @@ def train_layout(case: MemoryCase, given: Given, vocab_size: int) -> TrainLayout
         may_keep_scores=_may_keep_scores(case),
         has_fused_kernels=is_megatron,
         micro_tokens=given.micro_tokens,
+        counted=_counted(case),
         logprob_tokens=_logprob_tokens(case, given),
+        logprob_counted=None if case.logprob_micro_batch is None else _sequences(case),
         logits_tokens=_logits_tokens(case, given, vocab_size),
         loss=_loss(case, is_megatron=is_megatron),
         longest=given.longest,
@@ -191,6 +207,14 @@ def _logprob_tokens(case: MemoryCase, given: Given) -> int | None:
     return None if samples is None else samples * given.longest
 
 
+def _counted(case: MemoryCase) -> Counted:
+    return _sequences(case) if case.max_tokens_per_gpu is None else "tokens"
+
+
+def _sequences(case: MemoryCase) -> Counted:
+    return "packed" if case.framework in PACKS_SEQUENCES else "padded"
+
+
 def _may_keep_scores(case: MemoryCase) -> bool:
     return case.framework in EAGER_ATTENTION and not case.model.lower().startswith(FUSED_ATTENTION)
 
@@ -202,7 +226,7 @@ def _loss(case: MemoryCase, *, is_megatron: bool) -> Loss:
         return "causal" if case.stage == "sft" else "preference"
     if is_megatron and case.stage == "sft":
         return "vocab_parallel"
-    return "in_place" if case.framework in ("verl", "easyr1") and not is_megatron else "fp32"
+    return "in_place" if case.framework in IN_PLACE_LOSS and not is_megatron else "fp32"
 
 
 def _expert_tensor(case: MemoryCase, given: Given) -> int | None:
@@ -230,12 +254,20 @@ def _waits_on_host(case: MemoryCase) -> bool:
     return case.placement == "colocated" and case.framework in IDLE_FRAMEWORKS
 
 
+def _leaves_for_good(case: MemoryCase) -> bool:
+    """Return whether DeepSpeed keeps weights and optimizer on the host."""
+    is_idle = case.placement == "colocated" and case.framework in IDLE_OFFLOADS
+    return case.sharding in DEEPSPEED and case.offload == "params+optimizer" and not is_idle
+
+
 def _weights_place(case: MemoryCase) -> Place:
+    if _leaves_for_good(case):
+        return Place.HOST
     return Place.IDLE_HOST if _waits_on_host(case) or case.offload == "params+optimizer" else Place.DEVICE
 
 
 def _optimizer_place(case: MemoryCase) -> Place:
-    if case.offload == "optimizer":
+    if case.offload == "optimizer" or _leaves_for_good(case):
         return Place.HOST
     return Place.IDLE_HOST if _waits_on_host(case) or case.offload == "params+optimizer" else Place.DEVICE
 

@@ -50,6 +50,7 @@ def _dtensor(asked: Asked, longest: int, devices: int, idle: Place) -> TrainLayo
         recompute="full" if asked.flag(f"{DTENSOR}.activation_checkpointing") else "none",
         micro_tokens=_tokens(asked, longest, "train_mb_tokens", "policy.train_micro_batch_size"),
         logprob_tokens=_tokens(asked, longest, "logprob_mb_tokens", "policy.logprob_batch_size"),
+        counted="tokens" if asked.flag("policy.sequence_packing.enabled") else "padded",
         longest=longest,
     )
 
@@ -75,6 +76,7 @@ def _megatron(asked: Asked, longest: int, devices: int, idle: Place) -> TrainLay
         has_fused_kernels=True,
         micro_tokens=_tokens(asked, longest, "train_mb_tokens", "policy.train_micro_batch_size"),
         logprob_tokens=_tokens(asked, longest, "logprob_mb_tokens", "policy.logprob_batch_size"),
+        counted="tokens" if asked.flag("policy.sequence_packing.enabled") else "padded",
         longest=longest,
     )
 

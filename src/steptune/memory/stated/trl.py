@@ -56,6 +56,7 @@ def _train(asked: Asked, prompt: int, answer: int, devices: int) -> TrainLayout:
         offloads_inputs=asked.flag("activation_offloading"),
         has_fused_kernels=is_fused,
         micro_tokens=samples * (prompt + answer),
+        counted="padded",
         # the head is applied to the answers alone (`logits_to_keep`), or to one answer of a fused loss
         logits_tokens=LIGER_CHUNK_TOKENS if is_fused else samples * (answer + 1),
         longest=prompt + answer,

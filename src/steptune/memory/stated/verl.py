@@ -1,6 +1,6 @@
 """verl's settings as a layout. Its offload flags move states between phases, so the update holds them all."""
 
-from steptune.footprint.layout import JobLayout, Place, RolloutLayout, TrainLayout
+from steptune.footprint.layout import Counted, JobLayout, Place, RolloutLayout, TrainLayout
 from steptune.memory.stated.asked import Asked
 
 ACTOR = "actor_rollout_ref.actor"
@@ -55,7 +55,9 @@ def _fsdp(asked: Asked, longest: int, devices: int) -> TrainLayout:
         offloads_inputs=asked.flag(f"{MODEL}.enable_activation_offload"),
         has_fused_kernels=asked.flag(f"{MODEL}.use_liger"),
         micro_tokens=_micro_tokens(asked, longest, split),
+        counted=_counted(asked, has_budget=asked.flag(f"{ACTOR}.use_dynamic_bsz")),
         logprob_tokens=_logprob_tokens(asked, longest, split),
+        logprob_counted=_counted(asked, has_budget=_has_logprob_budget(asked)),
         loss="in_place",
         logits_tokens=FUSED_CHUNK_TOKENS if asked.flag(f"{MODEL}.use_fused_kernels") else None,
         longest=longest,
@@ -84,7 +86,9 @@ def _megatron(asked: Asked, longest: int, devices: int) -> TrainLayout:
         recompute="full" if granularity == "full" else "selective" if granularity == "selective" else "none",
         has_fused_kernels=True,
         micro_tokens=_micro_tokens(asked, longest, split),
+        counted=_counted(asked, has_budget=asked.flag(f"{ACTOR}.use_dynamic_bsz")),
         logprob_tokens=_logprob_tokens(asked, longest, split),
+        logprob_counted=_counted(asked, has_budget=_has_logprob_budget(asked)),
         longest=longest,
         lora_rank=_lora(asked),
     )
@@ -118,12 +122,22 @@ def _micro_tokens(asked: Asked, longest: int, split: int) -> int:
 
 def _logprob_tokens(asked: Asked, longest: int, split: int) -> int | None:
     """The passes without gradient follow the training's settings where they have none of their own."""
-    is_dynamic = asked.view.value(f"{ROLLOUT}.log_prob_use_dynamic_bsz")
-    if is_dynamic is True or (is_dynamic is None and asked.flag(f"{ACTOR}.use_dynamic_bsz")):
+    if _has_logprob_budget(asked):
         own = asked.limit(f"{ROLLOUT}.log_prob_max_token_len_per_gpu")
         return None if own is None else max(longest, split * own)
     samples = asked.limit(f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu")
     return None if samples is None else samples * longest
+
+
+def _has_logprob_budget(asked: Asked) -> bool:
+    is_dynamic = asked.view.value(f"{ROLLOUT}.log_prob_use_dynamic_bsz")
+    return is_dynamic is True or (is_dynamic is None and asked.flag(f"{ACTOR}.use_dynamic_bsz"))
+
+
+def _counted(asked: Asked, *, has_budget: bool) -> Counted:
+    if has_budget:
+        return "tokens"
+    return "packed" if asked.flag(f"{MODEL}.use_remove_padding") else "padded"
 
 
 def _reference(asked: Asked, key: str) -> Place | None:
