@@ -105,7 +105,7 @@ def profiled(job: JobSpec, framework: EmbeddedFramework, root: Path) -> None:
     context = make_context(job, framework, RunFolder.create(root / "profile", job, now), now)
     try:
         record_start(context)
-        profile_baseline(context, lambda context, first: None)
+        profile_baseline(context, is_capped=False)
         name_bottlenecks(context)
     finally:
         context.runs.stop()

@@ -39,7 +39,7 @@ class Arm(Protocol):
 
 def run_ours(context: Context) -> None:
     """The tuner's own search."""
-    search(context, build_space(context), Reserve(after_s=0.0, reward_s=0.0))
+    search(context, build_space(context), lambda *_: Reserve(waterfall_s=0.0, reward_s=0.0, confirm_s=0.0))
 
 
 def run_arm(context: Context, arm: Arm) -> None:

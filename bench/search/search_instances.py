@@ -161,7 +161,7 @@ def session(framework: FakeFramework | TableFramework, job: JobSpec, step_s: flo
         context.progress.out = open("/dev/null", "w")  # noqa: SIM115
         try:
             record_start(context)
-            profile_baseline(context, lambda context, first: None)
+            profile_baseline(context, is_capped=False)
             name_bottlenecks(context)
             limit = {"wall_time_s": framework.spent_s + MAX_STEPS * step_s}
             context.budget.spec = job.budget.model_copy(update=limit)

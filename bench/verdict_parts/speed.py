@@ -26,9 +26,9 @@ from steptune.stats.noise import noise_floor
 from steptune.trial.blocks import BlockPlan, Pair, rotate_arms, take_turns, warm_up
 from steptune.trial.run import Evidence, run_trial
 from steptune.tune.baseline import AA_PLAN
-from steptune.tune.confirm import CONFIRM_PLAN
 from steptune.tune.gather import TRIAL_PLAN, gather, plan_for
 from steptune.tune.launches import Blocks, confirm_launches, launch_ratio
+from steptune.tune.plans import CONFIRM_PLAN
 from steptune.tune.stop_rule import StopRule
 from verdict_parts.machine import Machine, Noise
 

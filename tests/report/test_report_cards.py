@@ -12,7 +12,7 @@ from report_sessions import (
     reject_session,
 )
 
-from steptune.core.event import Event, Profiled, TrialEnded
+from steptune.core.event import Confirmed, Event, Profiled, Reserved, TrialEnded
 from steptune.core.verdict import Judgement
 from steptune.report.blocks import Bars, Figures, Lanes, Number, Ranges, Table, Text
 from steptune.report.build import CONTENTS, Entry, build_report
@@ -203,6 +203,19 @@ def test_the_bill_adds_up_to_the_total() -> None:
     assert rows[-1][2] == "7 m 58 s (measured)"
     # 478 - (61 + 7 x 21.5 + 148 + 44 + 38 + 19) = 17.5
     assert rows[-2][2].startswith("17.5 s")
+
+
+def test_what_was_kept_for_a_stage_stands_beside_what_it_used() -> None:
+    events = full_session()
+    confirmed = next(event for event in events if isinstance(event, Confirmed))
+    kept = Reserved(
+        signature=confirmed.signature, waterfall_s=30, reward_s=120, confirm_s=50, start_up_s=4, wall_left_s=300
+    )
+    rows = table(shown([*events[:-2], kept, *events[-2:]], "costs"), "Wall time kept for what follows the search")
+    assert ["reward test", "2 m 00 s (forecast, priced when the search ended)", "2 m 28 s (measured)"] in rows
+    assert ["confirmation", "50.0 s (forecast, priced when the search ended)", "38.0 s (measured)"] in rows
+    with pytest.raises(StopIteration):
+        table(shown(events, "costs"), "Wall time kept for what follows the search")
 
 
 def test_the_price_of_a_limit_is_a_forecast_and_says_what_the_owner_set() -> None:

@@ -62,17 +62,15 @@ def test_a_budget_is_never_exceeded_by_more_than_the_step_that_was_running(
     assert ran.problems() == []
 
 
-@pytest.mark.parametrize(("extra_s", "num_pairs"), [(400.0, 1), (200.0, 0)])
-def test_training_runs_slower_than_expected_end_with_the_budget_and_leave_the_pairs_that_were_whole(
+@pytest.mark.parametrize(("extra_s", "num_pairs"), [(470.0, 1), (270.0, 0)])
+def test_training_runs_slower_than_expected_end_with_their_share_and_leave_the_confirmation_its_own(
     extra_s: float, num_pairs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     half = FakeKnob(name="dtype", side=Role.ROLLOUT, factors={"fp32": 1.0, "bf16": 0.4}, effect=Effect.PRECISION)
     framework = FakeFramework(knob_table=(half,))
-    monkeypatch.setattr("steptune.tune.reward._run_cost_s", lambda _: 0.0)  # as if steps beside others took no time
-    monkeypatch.setattr("steptune.tune.winner.reward_cost_s", lambda *_: 0.0)
-    monkeypatch.setattr("steptune.tune.reserve.reward_cost_s", lambda *_: 0.0)
+    monkeypatch.setattr("steptune.tune.stage_cost.ONE_CORE_SLOWDOWN", 0.0)  # as if steps beside others took no time
     budget = BudgetSpec(wall_time_s=BEFORE_TRAINING_S + extra_s, device_time_s=1e6)
-    # a pair of 200 steps takes 200 x (1 + 0.64) = 328 s
+    # a pair of 200 steps takes 200 x (1 + 0.64) = 328 s, and 96 s are the confirmation's
     job = job_of(budget=budget, guard=GuardSpec(reward_seeds=3, reward_steps=200))
     job = job.model_copy(update={"devices": CpuDevices(num_cores=1)})
     path = start_session(job, framework, TuneOptions(root=tmp_path), SteppingClock(), quiet, lambda: framework.spent_s)
@@ -81,5 +79,8 @@ def test_training_runs_slower_than_expected_end_with_the_budget_and_leave_the_pa
     assert len(tested.baseline_S) == len(tested.candidate_S) == num_pairs
     assert framework.spent_s <= budget.wall_time_s + 1.1
     assert {verdict.judgement for verdict in tested.verdicts} == {Judgement.INCONCLUSIVE}
+    said = {verdict.guard: verdict.because for verdict in tested.verdicts}["reward"]
+    assert f"{num_pairs} of 3 pairs before the test's share of the budget ended" in said
+    assert ran.state.confirmed is not None
     assert ran.decision.outcome is not Outcome.ADOPT
     assert ran.problems() == []

@@ -91,13 +91,13 @@ def test_a_trial_that_the_budget_ends_is_stopped_and_blames_nobody(tmp_path: Pat
     folder = RunFolder.create(tmp_path, job_of(), SteppingClock())
     context = make_context(job_of(), framework, folder, SteppingClock(), clock_s=lambda: framework.spent_s)
     record_start(context)
-    profile_baseline(context, lambda context, first: None)
+    profile_baseline(context, is_capped=False)
     name_bottlenecks(context)
     space = build_space(context)
     # enough for a warm-up of the candidate and not for its block
     wall_s = framework.spent_s + 0.8
     context.budget.spec = context.budget.spec.model_copy(update={"wall_time_s": wall_s})
-    found = search(context, space, Reserve(after_s=0.0, reward_s=0.0))
+    found = search(context, space, lambda *_: Reserve(waterfall_s=0.0, reward_s=0.0, confirm_s=0.0))
     (event,) = context.state.ended
     assert event.trial.state is TrialState.STOPPED
     assert "the budget has" in event.trial.cause

@@ -4,6 +4,7 @@
 
     SessionStarted -> Profiled(baseline) -> Diagnosed -> Proposed
         -> [ Forecasted -> TrialStarted -> Screened? -> TrialEnded ]*      one round per trial
+        -> Reserved*                                            when the search ended: one per winner
         -> [ Forecasted(waterfall)* -> Waterfall ]*             one per winner; trials may follow (pruning)
         -> RewardTested*                                        trials may follow a failed one
         -> [ Confirmed | ConfirmationFailed ]*      a fault in one: trials and another confirmation may follow
@@ -76,6 +77,10 @@ class Profiled(Record):
     """Steps behind it: for the baseline the two arms of the A/A repeat."""
     alternate_because: str = ""
     """See `core.trial.Trial`: of these arms."""
+    start_up_s: float | None = None
+    """Seconds from a launch to its first step; of the baseline's profile."""
+    evaluate_s: float | None = None
+    """Seconds of the held-out problems once; of the baseline's profile."""
     cost_wall_s: float
     cost_device_s: float
 
@@ -205,11 +210,35 @@ class TrialEnded(Record):
     """What the verdict `update_parity` was drawn from; None where the trial did not lead."""
 
 
+class Reserved(Record):
+    """What was kept of the budget for what follows the search, as it ended; the bill holds it against what was used.
+
+    Example: a launch of 4.0 s, eleven stages, 5 pairs of training runs::
+
+        Reserved(signature="3fa9c1", waterfall_s=110, reward_s=155, confirm_s=140, start_up_s=4.0, wall_left_s=430)
+    """
+
+    kind: Literal["reserved"] = "reserved"
+    signature: str
+    """Of the winner's change."""
+    waterfall_s: float
+    """0 where it was measured before."""
+    reward_s: float
+    """0 where the change owes no reward test."""
+    confirm_s: float
+    start_up_s: float
+    """Seconds from a launch to its first step, as measured until then."""
+    wall_left_s: float
+    """Wall seconds that the budget had left."""
+
+
 class RewardTested(Record):
     """Paired training runs of baseline and candidate: held-out reward at start and end, same seed order."""
 
     kind: Literal["reward_tested"] = "reward_tested"
     signature: str
+    num_planned: int | None = None
+    """Pairs that were to be run, of which its share of the budget may have ended some; None where none was."""
     start_S: tuple[float, ...]
     baseline_S: tuple[float, ...]
     candidate_S: tuple[float, ...]
@@ -316,6 +345,7 @@ Event = Annotated[
     | TrialStarted
     | Screened
     | TrialEnded
+    | Reserved
     | RewardTested
     | Waterfall
     | Confirmed

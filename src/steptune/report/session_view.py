@@ -19,6 +19,7 @@ from steptune.core.event import (
     Forecasted,
     Profiled,
     Proposed,
+    Reserved,
     RewardTested,
     SessionEnded,
     SessionResumed,
@@ -53,6 +54,8 @@ class SessionView:
     forecasts: tuple[Forecasted, ...]
     trial_starts: tuple[TrialStarted, ...]
     trial_ends: tuple[TrialEnded, ...]
+    reserves: tuple[Reserved, ...]
+    """One for every winner of the search."""
     reward_tests: tuple[RewardTested, ...]
     waterfalls: tuple[Waterfall, ...]
     confirmations: tuple[Confirmed, ...]
@@ -123,6 +126,7 @@ def view_session(events: Sequence[Event]) -> SessionView:
         forecasts=_every(events, Forecasted),
         trial_starts=_every(events, TrialStarted),
         trial_ends=_every(events, TrialEnded),
+        reserves=_every(events, Reserved),
         reward_tests=_every(events, RewardTested),
         waterfalls=_every(events, Waterfall),
         confirmations=_every(events, Confirmed),

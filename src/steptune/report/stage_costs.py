@@ -1,9 +1,11 @@
-"""What each stage of the session cost, as booked by its own event."""
+"""What each stage of the session cost, as booked by its own event, and what had been kept for it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Protocol, final
 
 from steptune.core.estimate import Estimate
+from steptune.core.event import Reserved, Waterfall
 from steptune.report.numbers import derived, measured
 from steptune.report.session_view import SessionView
 
@@ -18,26 +20,49 @@ class StageCost:
     wall_s: float
     device_s: float
     """Core-seconds, start-up and warm-up included."""
+    kept_s: float | None = None
+    """Wall seconds that the search had left for it; None where nothing says so."""
+
+
+class _Booked(Protocol):
+    @property
+    def cost_wall_s(self) -> float: ...
+
+    @property
+    def cost_device_s(self) -> float: ...
 
 
 def stage_costs(view: SessionView) -> tuple[StageCost, ...]:
     """Return the stages that ran, in session order; a stage without any event is left out."""
-    booked = (
-        ("profile of the baseline", [(p.cost_wall_s, p.cost_device_s) for p in view.profiles if p.label == "baseline"]),
-        ("trials", [(e.trial.cost_wall_s, e.trial.cost_device_s) for e in view.trial_ends]),
-        ("reward test", [(r.cost_wall_s, r.cost_device_s) for r in view.reward_tests]),
-        ("waterfall", [(w.cost_wall_s, w.cost_device_s) for w in view.waterfalls]),
-        (
-            "confirmation",
-            [(c.cost_wall_s, c.cost_device_s) for c in (*view.confirmations, *view.failed_confirmations)],
-        ),
-        ("profile of the tuned job", [(p.cost_wall_s, p.cost_device_s) for p in view.profiles if p.label == "tuned"]),
+    confirmations = (*view.confirmations, *view.failed_confirmations)
+    kept = {each.signature: each for each in view.reserves}
+    tested = [kept.get(each.signature) for each in view.reward_tests]
+    stages = (
+        _stage("profile of the baseline", [p for p in view.profiles if p.label == "baseline"]),
+        _stage("trials", [end.trial for end in view.trial_ends]),
+        _stage("reward test", view.reward_tests, [each and each.reward_s for each in tested]),
+        _stage("waterfall", view.waterfalls, [_kept_for(each, kept) for each in view.waterfalls]),
+        _stage("confirmation", confirmations, [(r := kept.get(c.signature)) and r.confirm_s for c in confirmations]),
+        _stage("profile of the tuned job", [p for p in view.profiles if p.label == "tuned"]),
     )
-    return tuple(
-        StageCost(stage=stage, num_runs=len(runs), wall_s=sum(w for w, _ in runs), device_s=sum(d for _, d in runs))
-        for stage, runs in booked
-        if runs
+    return tuple(stage for stage in stages if stage.num_runs)
+
+
+def _stage(name: str, runs: Sequence[_Booked], kept_s: Sequence[float | None] = (None,)) -> StageCost:
+    known = [each for each in kept_s if each is not None]
+    return StageCost(
+        stage=name,
+        num_runs=len(runs),
+        wall_s=sum(run.cost_wall_s for run in runs),
+        device_s=sum(run.cost_device_s for run in runs),
+        kept_s=sum(known) if known and len(known) == len(kept_s) else None,
     )
+
+
+def _kept_for(waterfall: Waterfall, kept: dict[str, Reserved]) -> float | None:
+    """Return what was kept for a waterfall, whose last row is its winner."""
+    reserve = kept.get(waterfall.rows[-1].signature)
+    return None if reserve is None else reserve.waterfall_s
 
 
 def total_cost(view: SessionView) -> tuple[Estimate, Estimate]:

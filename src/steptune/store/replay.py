@@ -19,6 +19,7 @@ from steptune.core.event import (
     Forecasted,
     Profiled,
     Proposed,
+    Reserved,
     RewardTested,
     Screened,
     SessionEnded,
@@ -41,6 +42,10 @@ class SessionState:
     baseline: Profile | None = None
     baseline_arms: tuple[Arm, ...] = ()
     """Both arms of the A/A repeat."""
+    start_up_s: float | None = None
+    """Seconds of a launch, as the latest event that says so has it."""
+    evaluate_s: float | None = None
+    """Seconds of an evaluation, of the profile."""
     tuned: Profile | None = None
     bottlenecks: tuple[Bottleneck, ...] | None = None
     proposed: Proposed | None = None
@@ -54,6 +59,8 @@ class SessionState:
     """The one-sided replay of each trial number that had one."""
     ended: tuple[TrialEnded, ...] = ()
     """Trials with a result, in the order they ended."""
+    reserved: Reserved | None = None
+    """What was kept for the latest winner."""
     reward_tests: tuple[RewardTested, ...] = ()
     waterfalls: tuple[Waterfall, ...] = ()
     """One per winner of the search: a failed reward test may bring another winner."""
@@ -157,6 +164,8 @@ def _after(state: SessionState, event: Event) -> SessionState:
             return replace(state, running=(*state.running, event))
         case Screened():
             return replace(state, screened={**state.screened, event.number: event})
+        case Reserved():
+            return replace(state, reserved=event, start_up_s=event.start_up_s)
         case Decided():
             return replace(state, decision=event.decision)
         case Profiled() | TrialEnded() | RewardTested() | Waterfall() | Confirmed() | ConfirmationFailed():
@@ -184,7 +193,13 @@ def _after_measurement(
 ) -> SessionState:
     match event:
         case Profiled(label="baseline"):
-            return replace(state, baseline=event.profile, baseline_arms=event.arms)
+            return replace(
+                state,
+                baseline=event.profile,
+                baseline_arms=event.arms,
+                start_up_s=event.start_up_s,
+                evaluate_s=event.evaluate_s,
+            )
         case Profiled():
             return replace(state, tuned=event.profile)
         case TrialEnded():

@@ -3,8 +3,8 @@
 import math
 import os
 import time
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from steptune.core.change import Change
 from steptune.core.errors import HealthError, LimitError, explain
@@ -27,6 +27,7 @@ from steptune.tune.context import Context
 from steptune.tune.gather import alternate_plan
 from steptune.tune.once_more import once_more
 from steptune.tune.parity import measure_band
+from steptune.tune.profile_budget import check_budget, check_first_steps, repeat_pairs
 from steptune.tune.step_guards import ages_of
 
 AA_PLAN = BlockPlan(max_pairs=4, kept_steps=3)
@@ -36,10 +37,8 @@ NOTHING = Change(moves=(), effect=Effect.NONE, restart=Restart.HOT)
 """The baseline's own change."""
 
 
-def profile_baseline(context: Context, check_budget: Callable[[Context, Profile], None]) -> None:
-    """Measure, check, record.
-
-    ``check_budget`` is given the naturally run steps and may refuse to go on.
+def profile_baseline(context: Context, *, is_capped: bool) -> None:
+    """Measure, check, record. ``is_capped``: whether the budget must pay for a trial after it (see `profile_budget`).
 
     Raises:
         HealthError: the run does not learn or is broken.
@@ -49,22 +48,24 @@ def profile_baseline(context: Context, check_budget: Callable[[Context, Profile]
     say = context.progress.say
     say("profile: the baseline as it is (lengths, reward, health)")
     settings = context.baseline_settings
-    natural = once_more(
-        lambda: run_naturally(context.framework, context.job, settings, context.run_path("profile", "natural")), say
-    )
+    natural = once_more(lambda: _run_naturally(context, is_capped=is_capped), say)
     context.start = natural.start
     inputs = _natural_inputs(context, natural, load_avg)
     first = profile_of(context.job, inputs)
     check_health(first, natural.observations)
     check_limits(context, first)  # before the session's time goes into probes and repeats that nothing could use
-    check_budget(context, first)
+    if is_capped:
+        check_budget(context, first.step_time)
     say("profile: primitive costs (decode, prefill, training, hand-over); no candidate is run")
     costs = context.framework.probe_costs(context.job, context.run_path("profile", "probe"))
+    if is_capped:
+        check_budget(context, first.step_time)  # the probe is one order, which nothing cuts short
     measure_band(context)
     forced = None if context.job.algorithm.dynamic_sampling else natural.lengths
     seed = context.job.algorithm.seed  # the trials' own, so that the run can be their incumbent
     repeat = LaunchSpec(settings=settings, seed=seed, forced_lengths=forced)
-    pairs, alternate_because = once_more(lambda: _repeat(context, repeat, first.memory_peak_bytes), say)
+    plan = _repeat_plan(context, first) if is_capped else AA_PLAN
+    pairs, alternate_because = once_more(lambda: _repeat(context, repeat, first.memory_peak_bytes, plan), say)
     arms = _arms(pairs)
     kept = (*arms[0].observations, *arms[1].observations)
     noise = noise_floor(*([o.step_time_s for o in arm.observations] for arm in arms))
@@ -79,6 +80,8 @@ def profile_baseline(context: Context, check_budget: Callable[[Context, Profile]
             profile=profile,
             arms=arms,
             alternate_because=alternate_because,
+            start_up_s=context.runs.start_up_s,
+            evaluate_s=natural.evaluate_s,
             cost_wall_s=wall_s,
             cost_device_s=wall_s * context.job.devices.num_cores,
         )
@@ -87,6 +90,27 @@ def profile_baseline(context: Context, check_budget: Callable[[Context, Profile]
         f"profile: step {profile.step_time}, noise within a launch {noise.within_launch_cv:.1%}, "
         f"between launches {noise.between_launch_frac:.1%}, unattributed {unattributed_frac(profile):.1%}"
     )
+
+
+def _run_naturally(context: Context, *, is_capped: bool) -> NaturalRun:
+    return run_naturally(
+        context.framework,
+        context.job,
+        context.baseline_settings,
+        context.run_path("profile", "natural"),
+        clock=context.budget.clock,
+        check=partial(check_first_steps, context) if is_capped else lambda steps: None,
+    )
+
+
+def _repeat_plan(context: Context, first: Profile) -> BlockPlan:
+    """Return the plan of the A/A repeat, shorter where the profile's share does not pay for all of it."""
+    num_pairs = repeat_pairs(context, first.step_time, AA_PLAN)
+    if num_pairs < AA_PLAN.max_pairs:
+        context.progress.say(
+            f"profile: {num_pairs} A/A pairs in place of {AA_PLAN.max_pairs}, so that a trial and what follows it fit"
+        )
+    return replace(AA_PLAN, max_pairs=num_pairs)
 
 
 def name_bottlenecks(context: Context) -> None:
@@ -164,7 +188,7 @@ def _natural_inputs(context: Context, natural: NaturalRun, load_avg: float) -> P
     )
 
 
-def _repeat(context: Context, spec: LaunchSpec, peak: Estimate | None) -> tuple[list[Pair], str]:
+def _repeat(context: Context, spec: LaunchSpec, peak: Estimate | None, plan: BlockPlan) -> tuple[list[Pair], str]:
     """Run the baseline against itself in launches that take turns; one at a time where two have no room together.
 
     The text says why; it is empty where both were up.
@@ -174,7 +198,7 @@ def _repeat(context: Context, spec: LaunchSpec, peak: Estimate | None) -> tuple[
         because = f"two launches of the baseline need {mib(2 * peak.value):.0f} of {mib(total):.0f} MiB"
     if not because:
         try:
-            return _repeat_together(context, spec), ""
+            return _repeat_together(context, spec, plan), ""
         except MemoryError as error:
             because = f"two launches of the baseline together ran out of memory ({error})"
     context.progress.say(f"profile: {because}; one at a time")
@@ -184,10 +208,10 @@ def _repeat(context: Context, spec: LaunchSpec, peak: Estimate | None) -> tuple[
         return context.runs.launch_fresh(context.job, spec, context.run_path("profile", "repeat"))
 
     arms = OneAtATime(launch=(start, start), ages=ages_of(context.job))
-    return list(arms.pairs(alternate_plan(AA_PLAN))), because
+    return list(arms.pairs(alternate_plan(plan))), because
 
 
-def _repeat_together(context: Context, spec: LaunchSpec) -> list[Pair]:
+def _repeat_together(context: Context, spec: LaunchSpec, plan: BlockPlan) -> list[Pair]:
     """Run two launches in turn; the first may wait to be the trials' incumbent."""
     sessions: list[Session] = []
     pairs: list[Pair] = []
@@ -196,9 +220,9 @@ def _repeat_together(context: Context, spec: LaunchSpec) -> list[Pair]:
         for name, launcher in launchers.items():
             sessions.append(launcher.launch(context.job, spec, context.run_path("profile", name)))
         warm_up(sessions)
-        for pair in take_turns(sessions[0], sessions[1], AA_PLAN):
+        for pair in take_turns(sessions[0], sessions[1], plan):
             pairs.append(pair)
-            context.progress.say(f"profile: A/A pair {len(pairs)} of {AA_PLAN.max_pairs}, ratio {pair.ratio:.3f}")
+            context.progress.say(f"profile: A/A pair {len(pairs)} of {plan.max_pairs}, ratio {pair.ratio:.3f}")
     finally:
         for session in sessions:
             session.close()

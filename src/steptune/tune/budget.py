@@ -1,7 +1,8 @@
 """What is left to spend: trials, device-seconds, wall time. Pure arithmetic over an injected clock."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
@@ -26,6 +27,8 @@ class Budget:
     spent_before_s: float = 0.0
     """Wall seconds of earlier processes of the same session."""
     num_trials: int = 0
+    kept_s: float = 0.0
+    """Wall seconds that the running stage must leave to later ones."""
     started_s: float = field(default=0.0)
 
     def __post_init__(self) -> None:
@@ -43,6 +46,19 @@ class Budget:
         """Wall seconds left under both the wall and the device budget (negative when overspent)."""
         by_device = (self.spec.device_time_s - self.spent_device_s()) / self.num_cores
         return min(self.spec.wall_time_s - self.spent_wall_s(), by_device)
+
+    def stage_left_s(self) -> float:
+        """Wall seconds left to the running stage: all but what later ones have been promised."""
+        return self.wall_left_s() - self.kept_s
+
+    @contextmanager
+    def keeping(self, seconds: float) -> Generator[None]:
+        """Keep ``seconds`` from whatever runs inside: its own share ends where theirs begins."""
+        before_s, self.kept_s = self.kept_s, seconds
+        try:
+            yield
+        finally:
+            self.kept_s = before_s
 
     def trials_left(self) -> int:
         """Trials that may still be started."""

@@ -15,22 +15,16 @@ from steptune.core.verdict import Judgement
 from steptune.forecast.forecast import forecast_change
 from steptune.profile.aggregate import ProfileInputs, profile_of
 from steptune.trial.arm_died import ArmDiedError
-from steptune.trial.blocks import BlockPlan
 from steptune.tune.arms import Arms, arms_of, ratio_of
 from steptune.tune.baseline import NOTHING
 from steptune.tune.context import Context, settings_of
 from steptune.tune.gather import plan_for
 from steptune.tune.launches import Blocks, confirm_launches, launch_ratio, steps_of
 from steptune.tune.objectives import gains
+from steptune.tune.plans import CONFIRM_PLAN, RAW_PLAN
 from steptune.tune.refuted import failed_text
 from steptune.tune.space import Space
 from steptune.tune.step_guards import guard_confirmation
-
-CONFIRM_PLAN = BlockPlan(max_pairs=2, kept_steps=3)
-"""Rounds over baseline, best practice and winner in one launch: there and back, so that drift falls on all alike."""
-
-RAW_PLAN = BlockPlan(max_pairs=2, kept_steps=3)
-"""Rounds over baseline and winner at natural lengths."""
 
 WINNER = 2
 """Number of the winner's arm, after baseline and best practice."""

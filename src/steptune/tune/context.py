@@ -40,6 +40,8 @@ class Context:
     """Distances of the baseline's shuffled update replays, once they are made."""
     probe_band: tuple[float | None, ...] = ()
     """Differences of their probes' log-probs, in nats."""
+    replay_s: float | None = None
+    """Seconds of one replay of them, once they are made."""
     start: EvalResult | None = None
     """Held-out accuracy of the weights that every run starts from, once it is measured."""
     start_lock: Lock = field(default_factory=Lock)
@@ -163,7 +165,7 @@ def make_context(
         budget=budget,
         progress=Progress(budget=budget),
         specs=specs,
-        runs=Runs(framework=framework, hot=hot_knobs(specs), clock=clock_s, wall_left_s=budget.wall_left_s),
+        runs=Runs(framework=framework, hot=hot_knobs(specs), clock=clock_s, wall_left_s=budget.stage_left_s),
     )
 
 

@@ -33,14 +33,21 @@ def measure_band(context: Context) -> None:
     """Replay the baseline's own updates in shuffled order: how far rounding alone carries."""
     plain = ParityInput(settings=context.baseline_settings, batches_dir=str(context.batches_dir))
     shuffled = [plain.model_copy(update={"shuffle_seed": seed}) for seed in SHUFFLES]
-    folder = context.run_path("parity", "baseline")
+    folder, before_s = context.run_path("parity", "baseline"), context.budget.clock()
     first, *moved = context.framework.replay_updates(context.job, [plain, *shuffled], folder)
+    context.replay_s = (context.budget.clock() - before_s) / (1 + len(moved))
     context.shuffled_band = tuple(NAN if s.distance_to_first is None else s.distance_to_first for s in moved)
     context.probe_band = tuple(probe_gap(s.probe_logprobs, first.probe_logprobs) for s in moved)
 
 
 def replay_winner(context: Context, change: Change) -> UpdatesReplayed:
-    """Replay the trainer-side moves of ``change`` that claim to change nothing; a replay that died says why."""
+    """Replay the trainer-side moves of ``change`` that claim to change nothing; a replay that died says why.
+
+    So does one that the budget has no time for: it is one order, which nothing cuts short.
+    """
+    needed_s, left_s = 2 * (context.replay_s or 0.0), context.budget.wall_left_s()
+    if context.runs.is_capped and left_s < needed_s:
+        return UpdatesReplayed(problem=f"a replay takes about {needed_s:.1f} s, the budget has {left_s:.1f} s left")
     try:
         return _replayed(context, change)
     except (TrialError, MemoryError) as error:

@@ -29,10 +29,11 @@ from steptune.store.replay import fold
 from steptune.store.run_folder import RunFolder
 from steptune.trial.blocks import rotate_arms, warm_up
 from steptune.trial.settle import settle
-from steptune.tune.confirm import CONFIRM_PLAN, CONFIRM_SEED_SHIFT
+from steptune.tune.confirm import CONFIRM_SEED_SHIFT
 from steptune.tune.context import settings_of
 from steptune.tune.launches import Blocks, confirm_launches, launch_ratio, steps_of
 from steptune.tune.machine import describe_machine
+from steptune.tune.plans import CONFIRM_PLAN
 from steptune.tune.session import check_devices
 from steptune.tune.step_guards import ages_of
 

@@ -11,7 +11,7 @@ stop there to be measured, and go on.
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import final
 
 from steptune.core.change import Change
@@ -27,6 +27,7 @@ from steptune.tune.context import Context
 from steptune.tune.once_more import once_more
 from steptune.tune.reward_guards import guard_training
 from steptune.tune.room import too_large_together
+from steptune.tune.stage_cost import UnitCosts, training_run_s
 
 
 @final
@@ -42,8 +43,31 @@ class TrainedRun:
     """Same-weights gap of every step that has one, in nats."""
 
 
-def run_reward_test(context: Context, change: Change) -> RewardTested:
-    """Train pairs until the seeds or the budget are used up; record and return the result."""
+@final
+@dataclass(kw_only=True, slots=True)
+class Pace:
+    """Seconds that a run of each arm takes: by price, and by the longest so far once one has ended."""
+
+    unit: UnitCosts
+    num_steps: int
+    has_middle: bool
+    longest_s: dict[str, float] = field(default_factory=dict[str, float])
+
+    def run_s(self, label: str) -> float:
+        """Return what a run of the arm called ``label`` is expected to take; nothing that is tested is slower."""
+        priced_s = training_run_s(self.unit, self.num_steps, 1.0, 2 if self.has_middle else 1)
+        return self.longest_s.get(label, priced_s)
+
+    def saw(self, label: str, seconds: float) -> None:
+        """Learn how long a run took."""
+        self.longest_s[label] = max(seconds, self.longest_s.get(label, 0.0))
+
+
+def run_reward_test(context: Context, change: Change, unit: UnitCosts) -> RewardTested:
+    """Train pairs until the seeds or the test's share of the budget are used up; record and return the result.
+
+    ``unit`` prices a run until one of its arm has shown what it takes.
+    """
     started_s = time.monotonic()
     context.runs.stop()
     guard, num_cores = context.job.guard, context.job.devices.num_cores
@@ -52,11 +76,13 @@ def run_reward_test(context: Context, change: Change) -> RewardTested:
     middle = _equal_time_step(context, change)
     arms = {"baseline": context.baseline_settings, "candidate": change.applied_to(context.baseline_settings)}
     jobs = [(label, seed) for seed in seeds for label in arms]  # pair by pair
-    with ThreadPoolExecutor(max_workers=_num_beside(context, list(arms.values()))) as pool:
-        runs = list(pool.map(lambda job: _train(context, job[0], arms[job[0]], job[1], middle), jobs))
+    pace = Pace(unit=unit, num_steps=guard.reward_steps, has_middle=middle is not None)
+    with ThreadPoolExecutor(max_workers=num_beside(context, list(arms.values()))) as pool:
+        runs = list(pool.map(lambda job: _train(context, pace, job[0], arms[job[0]], job[1], middle), jobs))
     pairs = _whole_pairs(runs)
     wall_s = time.monotonic() - started_s
-    tested = _tested(change, [pair[0] for pair in pairs], [pair[1] for pair in pairs], middle, wall_s, num_cores)
+    baseline, candidate = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    tested = _tested(change, baseline, candidate, middle, len(seeds), wall_s, num_cores)
     verdicts = guard_training(tested, change.effect, context.job.limits)
     tested = tested.model_copy(update={"verdicts": verdicts})
     context.record(tested)
@@ -65,7 +91,7 @@ def run_reward_test(context: Context, change: Change) -> RewardTested:
     return tested
 
 
-def _num_beside(context: Context, arms: Sequence[Settings]) -> int:
+def num_beside(context: Context, arms: Sequence[Settings]) -> int:
     """Return how many runs may be up at once: one a core, as far as they have room."""
     num_cores = context.job.devices.num_cores
     fits = (n for n in range(num_cores, 1, -1) if not any(too_large_together(context, [arm] * n) for arm in arms))
@@ -84,22 +110,6 @@ def _whole_pairs(
         for baseline, candidate in zip(runs[::2], runs[1::2], strict=True)
         if not isinstance(baseline, BudgetSpentError) and not isinstance(candidate, BudgetSpentError)
     ]
-
-
-def reward_cost_s(context: Context, candidate_ratio: float) -> float:
-    """Return the wall seconds that the test will take, at one core per run."""
-    guard, step_s = context.job.guard, context.baseline.step_time.value
-    per_pair = guard.reward_steps * step_s * (1 + candidate_ratio)
-    return ONE_CORE_SLOWDOWN * per_pair * guard.reward_seeds / context.job.devices.num_cores
-
-
-def _run_cost_s(context: Context) -> float:
-    """Return the wall seconds of one run: the baseline's, for nothing that is tested is slower."""
-    return ONE_CORE_SLOWDOWN * context.job.guard.reward_steps * context.baseline.step_time.value
-
-
-ONE_CORE_SLOWDOWN = 1.5
-"""How much longer a step takes on one thread beside another run than on all cores alone (a 1 M model: 1.3 to 1.6)."""
 
 
 def skip_reward_test(context: Context, change: Change, why: str) -> None:
@@ -127,15 +137,16 @@ def _equal_time_step(context: Context, change: Change) -> int | None:
 
 
 def _train(
-    context: Context, label: str, settings: Settings, seed: int, middle: int | None
+    context: Context, pace: Pace, label: str, settings: Settings, seed: int, middle: int | None
 ) -> TrainedRun | TrialError | BudgetSpentError:
     spec = LaunchSpec(settings=dict(settings), seed=seed, is_untimed=True)
-    needed_s, left_s = _run_cost_s(context), context.budget.wall_left_s()
+    begun_s = context.budget.clock()
+    needed_s, left_s = pace.run_s(label), context.budget.stage_left_s()
     if left_s < needed_s:
         context.progress.say(
-            f"reward: {label}, seed {seed} not begun: {left_s:.0f} s left, about {needed_s:.0f} needed"
+            f"reward: {label}, seed {seed} not begun: {left_s:.0f} s of its share left, about {needed_s:.0f} needed"
         )
-        return BudgetSpentError(f"the budget has {left_s:.0f} s left, the run needs about {needed_s:.0f} s")
+        return BudgetSpentError(f"the test's share has {left_s:.0f} s left, the run needs about {needed_s:.0f} s")
     try:
         run = once_more(
             lambda: _trained(context, spec, f"{label}-{seed}", middle if label == "baseline" else None),
@@ -147,6 +158,7 @@ def _train(
     except (TrialError, MemoryError) as error:
         context.progress.say(f"reward: {label}, seed {seed} died: {error}")
         return TrialError(str(error))
+    pace.saw(label, context.budget.clock() - begun_s)
     context.progress.say(f"reward: {label}, seed {seed}: {run.start.accuracy:.3f} to {run.end.accuracy:.3f}")
     return run
 
@@ -160,6 +172,7 @@ def _trained(context: Context, spec: LaunchSpec, name: str, middle: int | None) 
             steps += _run_steps(context, session, middle)
             num_steps, before = num_steps - middle, session.evaluate()
         steps += _run_steps(context, session, num_steps)
+        _check_share(context, "before the last evaluation")
         end = session.evaluate()
     finally:
         session.close()
@@ -168,17 +181,21 @@ def _trained(context: Context, spec: LaunchSpec, name: str, middle: int | None) 
 
 
 def _run_steps(context: Context, session: Session, num_steps: int) -> list[Observation]:
-    """Run steps one by one, so that the budget ends a run of dozens after the step that was running.
+    """Run steps one by one, so that the test's share ends a run of dozens after the step that was running.
 
     Raises:
         BudgetSpentError: it has ended.
     """
     steps: list[Observation] = []
     for number in range(num_steps):
-        if context.budget.wall_left_s() <= 0:
-            raise BudgetSpentError(f"the budget ended after step {number} of {num_steps}")
+        _check_share(context, f"after step {number} of {num_steps}")
         steps += session.run_steps(1)
     return steps
+
+
+def _check_share(context: Context, when: str) -> None:
+    if context.budget.stage_left_s() <= 0:
+        raise BudgetSpentError(f"its share of the budget ended {when}")
 
 
 def _start_of(context: Context, session: Session) -> EvalResult:
@@ -193,12 +210,14 @@ def _tested(
     baseline: Sequence[TrainedRun | TrialError],
     candidate: Sequence[TrainedRun | TrialError],
     middle: int | None,
+    num_planned: int,
     wall_s: float,
     num_cores: int,
 ) -> RewardTested:
     """Return the test without its verdicts. A run that died has NaN for its ends, which no guard passes."""
     return RewardTested(
         signature=change.signature,
+        num_planned=num_planned,
         start_S=tuple(_start(run) for run in baseline),
         baseline_S=tuple(_end(run) for run in baseline),
         candidate_S=tuple(_end(run) for run in candidate),

@@ -18,11 +18,14 @@ from steptune.guard.truncation import check_truncation
 def guard_training(tested: RewardTested, effect: Effect, limits: LimitsSpec) -> tuple[Verdict, ...]:
     """Return every guard's verdict on the paired runs of ``tested``, whose own verdicts are not read."""
     verdicts = (
-        check_reward(
-            start_S=tested.start_S,
-            baseline_S=tested.baseline_S,
-            candidate_S=tested.candidate_S,
-            margin=limits.reward_margin,
+        _said_if_short(
+            tested,
+            check_reward(
+                start_S=tested.start_S,
+                baseline_S=tested.baseline_S,
+                candidate_S=tested.candidate_S,
+                margin=limits.reward_margin,
+            ),
         ),
         check_gap_growth(
             candidate_k3_SK=tested.candidate_k3_SK,
@@ -35,6 +38,17 @@ def guard_training(tested: RewardTested, effect: Effect, limits: LimitsSpec) -> 
         check_length(baseline_len_S=tested.baseline_len_S, candidate_len_S=tested.candidate_len_S),
     )
     return verdicts if REWARD_RATE not in OWED_OF_TRAINING[effect] else (*verdicts, _rate(tested))
+
+
+def _said_if_short(tested: RewardTested, verdict: Verdict) -> Verdict:
+    """Return ``verdict`` with what fewer pairs than were planned could still see."""
+    num_pairs = len(tested.baseline_S)
+    if tested.num_planned is None or num_pairs >= tested.num_planned:
+        return verdict
+    drop = verdict.detectable
+    seen = "they show no drop of any size" if drop is None else f"the smallest drop they could see is {drop.value:.3g}"
+    said = f"{num_pairs} of {tested.num_planned} pairs before the test's share of the budget ended: {seen}"
+    return verdict.model_copy(update={"because": f"{verdict.because}; {said}"})
 
 
 def _rate(tested: RewardTested) -> Verdict:

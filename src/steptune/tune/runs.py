@@ -61,7 +61,7 @@ class Runs:
     clock: Callable[[], float]
     """Seconds; what start-ups are measured with."""
     wall_left_s: Callable[[], float] = lambda: math.inf
-    """Wall seconds that the budget still has."""
+    """Wall seconds that the budget still has for the running stage."""
     is_capped: bool = False
     """Whether the budget ends runs, as the search wants; a profile runs to its end, for advice needs no budget."""
     is_spent: bool = False
@@ -127,7 +127,7 @@ class Runs:
         if self.is_capped and (left_s <= 0 or left_s < (num_steps - 1) * step_s):
             self.is_spent = True
             raise BudgetSpentError(
-                f"the budget has {max(0.0, left_s):.1f} s left, {num_steps} steps of {step_s:.2f} s due"
+                f"this stage has {max(0.0, left_s):.1f} s of the budget left, {num_steps} steps of {step_s:.2f} s due"
             )
 
     def serves(self, spec: LaunchSpec) -> bool:

@@ -3,6 +3,7 @@
 It ends when the budget's share for trials is spent, or when nothing left is worth what finding out would cost.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from steptune.core.change import Change
@@ -34,29 +35,33 @@ SLIM_FRAC = 0.01
 of the gain in the median of a space where the sides overlap (bench/search.py, 8 seeds, 2026-11-30)."""
 
 
-def search(context: Context, space: Space, reserve: Reserve) -> SearchState:
-    """Run trials until nothing more is worth one; what ``reserve`` says stays for what comes after.
+def search(context: Context, space: Space, keep: Callable[[Space, SearchState], Reserve]) -> SearchState:
+    """Run trials until nothing more is worth one; what ``keep`` says stays for what comes after.
 
-    Where too little is left for a reward test, changes that owe none are still tried.
+    It is asked before every trial, for the session learns what things cost. Where too little is left for a reward
+    test, changes that owe none are still tried. A trial that takes longer than was thought ends where the reserve
+    begins.
     """
     context.runs.is_capped = True
     while True:
         found, left_s = search_state(context.state, context.effects), context.budget.wall_left_s()
-        incumbent = None if found.incumbent is None else found.incumbent.trial.change
-        if context.budget.trials_left() == 0 or left_s < reserve.of(incumbent) or context.runs.is_spent:
+        kept, incumbent = keep(space, found), None if found.incumbent is None else found.incumbent.trial.change
+        needed_s = kept.of(incumbent) + kept.least_trial_s
+        if context.budget.trials_left() == 0 or left_s < needed_s or context.runs.is_spent:
             context.progress.say(
                 f"search: the budget for trials is spent: {context.budget.trials_left()} trials and {left_s:.0f} s are "
-                f"left, {reserve.of(incumbent):.0f} s are kept for what follows"
+                f"left, {kept.of(incumbent):.0f} s are kept for what follows"
             )
             return found
-        can_test = left_s >= reserve.whole_s
+        can_test = left_s >= kept.whole_s + kept.least_trial_s
         space = grown(context, space, found)
         index = choose(context, space, found, owing=can_test)
         if index is None:
-            which = "" if can_test else f" without a reward test, for which {reserve.reward_s:.0f} s are not left"
+            which = "" if can_test else f" without a reward test, for which {kept.reward_s:.0f} s are not left"
             context.progress.say(f"search: nothing left to try is worth what finding out would cost{which}")
             return found
-        try_one(context, space, index, found)
+        with context.budget.keeping(max(kept.of(incumbent), kept.of(space.proposal.changes[index]))):
+            try_one(context, space, index, found)
 
 
 def choose(context: Context, space: Space, found: SearchState, *, owing: bool = True) -> int | None:

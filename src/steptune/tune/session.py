@@ -31,7 +31,6 @@ from steptune.core.errors import (
 from steptune.core.event import Decided, SessionEnded, SessionResumed, SessionStarted
 from steptune.core.framework import Framework, LendsHelper, Prepares
 from steptune.core.job import JobSpec
-from steptune.core.profile import Profile
 from steptune.store.codehash import code_hash
 from steptune.store.journal import Clock
 from steptune.store.knob_checks import check_knobs
@@ -42,7 +41,6 @@ from steptune.tune.budget import worked_s
 from steptune.tune.conclude import Spent, conclude
 from steptune.tune.context import Context, make_context, settings_of
 from steptune.tune.machine import describe_machine
-from steptune.tune.reserve import check_budget
 from steptune.tune.space import build_space, record_proposal
 from steptune.tune.winner import confirmed_winner
 
@@ -166,7 +164,7 @@ def _stages(context: Context, options: TuneOptions) -> None:
 def _measure(context: Context, options: TuneOptions) -> None:
     """Everything up to the decision; only advice ends before it."""
     if context.state.baseline is None:
-        profile_baseline(context, _any_budget if options.is_advice_only else check_budget)
+        profile_baseline(context, is_capped=not options.is_advice_only)
     if context.state.bottlenecks is None:
         name_bottlenecks(context)
     space = build_space(context)
@@ -177,10 +175,6 @@ def _measure(context: Context, options: TuneOptions) -> None:
     found = confirmed_winner(context, space)
     spent = Spent(wall_s=context.budget.spent_wall_s(), device_s=context.budget.spent_device_s())
     context.record(Decided(decision=conclude(context.state, found, spent)))
-
-
-def _any_budget(_context: Context, _first: Profile) -> None:
-    """Advice tries nothing, so it may spend whatever the profile takes."""
 
 
 def _ended(context: Context, why: str) -> SessionEnded:

@@ -5,20 +5,16 @@ from collections.abc import Sequence
 
 from steptune.core.change import Change, Move
 from steptune.core.event import Waterfall, WaterfallStep
-from steptune.core.knob import Settings
-from steptune.forecast.forecast import forecast_change
 from steptune.propose.make import make_change
-from steptune.trial.blocks import BlockPlan
 from steptune.trial.run import step_time
 from steptune.tune.arms import arms_of, ratio_of
 from steptune.tune.baseline import NOTHING
 from steptune.tune.context import Context
+from steptune.tune.forecast_ratio import forecast_ratio
 from steptune.tune.launches import Blocks
+from steptune.tune.plans import WATERFALL_PLAN
 from steptune.tune.search import write_forecast
 from steptune.tune.space import Space
-
-WATERFALL_PLAN = BlockPlan(max_pairs=4, kept_steps=2)
-"""Rounds over all rows of the waterfall: 8 steps, one turn of the reference lengths that the forecasts average."""
 
 
 def measure_waterfall(context: Context, space: Space, change: Change) -> None:
@@ -70,23 +66,10 @@ def _next_group(context: Context, space: Space, done: list[Move], left: list[Mov
         settings = {**context.baseline_settings, **{m.knob: m.new for m in [*done, move]}}
         if context.framework.conflicts(context.job, settings):
             continue
-        ratio = _forecast_ratio(context, space, settings)
+        ratio = forecast_ratio(context, space.planned_baseline, settings)
         if best is None or ratio < best[0]:
             best = (ratio, move)
     return left if best is None else [best[1]]
-
-
-def _forecast_ratio(context: Context, space: Space, settings: Settings) -> float:
-    return forecast_change(
-        profile=context.baseline,
-        planned_baseline=space.planned_baseline,
-        planned=context.planned(settings),
-        change=NOTHING,
-        history=(),
-        total_memory_bytes=context.framework.total_memory_bytes(),
-        headroom_frac=context.job.limits.memory_headroom_frac,
-        objective=context.job.objective,
-    ).ratio.value
 
 
 def _row(context: Context, stages: Sequence[Change], blocks: Blocks, index: int) -> WaterfallStep:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from steptune.core.estimate import Estimate
+from steptune.core.estimate import Estimate, Source
 from steptune.report.blocks import Bar, Bars, Block, Cell, Table, Text, Tone
 from steptune.report.card import NotApplicable, Shown
 from steptune.report.cells import column, muted, number, numbers, words
@@ -18,6 +18,7 @@ def card(view: SessionView) -> Shown | NotApplicable:
         return NotApplicable(why="no stage has finished, so none has a cost")
     wall, device = total_cost(view)
     blocks: list[Block] = [_bars(stages), _table(stages, wall, device)]
+    blocks += _kept(stages)
     if view.started:
         budget = view.started.job.budget
         allowed = f"{value_text(budget.wall_time_s, 's')} wall, {value_text(budget.device_time_s, 's')} device"
@@ -54,3 +55,20 @@ def _row(stage: StageCost) -> tuple[Cell, ...]:
         number(measured(stage.wall_s, "s")),
         number(measured(stage.device_s, "s")),
     )
+
+
+def _kept(stages: Sequence[StageCost]) -> list[Table]:
+    """Return the reserve beside what was used of it; nothing where the journal says of none."""
+    rows = [
+        (words(stage.stage), number(_reserved(stage.kept_s)), number(measured(stage.wall_s, "s")))
+        for stage in stages
+        if stage.kept_s is not None
+    ]
+    heads = (column("stage"), numbers("kept"), numbers("used"))
+    return (
+        [Table(caption="Wall time kept for what follows the search", columns=heads, rows=tuple(rows))] if rows else []
+    )
+
+
+def _reserved(seconds: float) -> Estimate:
+    return Estimate(value=seconds, unit="s", source=Source.FORECAST, note="priced when the search ended")
