@@ -55,7 +55,7 @@ class Reserve:
         owes = change is not None and owes_reward(change.effect)
         return self.waterfall_s + self.confirm_s + (self.reward_s if owes else 0.0)
 
-    def after_pruning(self, change: Change) -> float:
+    def after_pruning(self, change: Change | None) -> float:
         """Return what ``change`` needs once its waterfall is measured."""
         return self.of(change) - self.waterfall_s
 

@@ -51,7 +51,7 @@ def _pays_for_another(context: Context, space: Space, found: SearchState) -> boo
     """Return whether another confirmation, and the reward test that its change owes, still fit into the budget."""
     change = found.incumbent.trial.change if found.incumbent else None
     kept = reserve(context, space, found)
-    needed_s = kept.of(change) - kept.waterfall_s
+    needed_s = kept.after_pruning(change)
     left_s = context.budget.wall_left_s()
     if left_s < needed_s:
         context.progress.say(
@@ -121,7 +121,7 @@ def _pruned(context: Context, space: Space, found: SearchState) -> SearchState:
     if refuted(context.state) and context.budget.wall_left_s() < kept.of(change):
         context.progress.say("waterfall: not measured, for the budget must pay for another confirmation")
         return found
-    later_s = kept.of(change) - kept.waterfall_s
+    later_s = kept.after_pruning(change)
     with context.budget.keeping(later_s):
         return prune(context, space, found, later_s + kept.least_trial_s)
 
