@@ -151,6 +151,7 @@ def _best_practice_ratio(context: Context, space: Space) -> float:
         return 1.0
     settings = settings_of(context.started.best_practice_levers)
     try:
-        return forecast_ratio(context, space.planned_baseline, settings)
+        ratio = forecast_ratio(context, space.planned_baseline, settings)
+        return ratio if ratio > 0 else 1.0
     except ForecastError:
         return 1.0

@@ -60,7 +60,8 @@ def search(context: Context, space: Space, keep: Callable[[Space, SearchState], 
             which = "" if can_test else f" without a reward test, for which {kept.reward_s:.0f} s are not left"
             context.progress.say(f"search: nothing left to try is worth what finding out would cost{which}")
             return found
-        with context.budget.keeping(max(kept.of(incumbent), kept.of(space.proposal.changes[index]))):
+        change = labelled(space.proposal.changes[index], found.relabelled)
+        with context.budget.keeping(max(kept.of(incumbent), kept.of(change))):
             try_one(context, space, index, found)
 
 
