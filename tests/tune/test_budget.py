@@ -88,3 +88,16 @@ def test_nothing_is_worked_in_no_lines_or_in_one() -> None:
 
 def test_a_clock_set_back_takes_nothing_away() -> None:
     assert worked_s(entries((0, False), (10, False), (-500, False), (20, False))) == 30
+
+
+def test_what_is_kept_for_later_stages_is_not_the_running_ones() -> None:
+    clock = FakeClock()
+    made = budget(clock, device_s=1e9)
+    clock.now += 100
+    with made.keeping(300):
+        assert made.stage_left_s() == 160
+        with made.keeping(50):
+            assert made.stage_left_s() == 410
+        assert made.stage_left_s() == 160
+        assert made.wall_left_s() == 460
+    assert made.stage_left_s() == 460

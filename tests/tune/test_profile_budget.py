@@ -88,8 +88,8 @@ def test_a_replay_that_the_budget_has_no_time_for_leaves_its_lead_unproven(
         return whole(self, job, parity, out_dir)
 
     monkeypatch.setattr(FakeFramework, "replay_updates", slow)
-    # 8 natural steps, 4 replays of 101.6 s, a repeat, a trial, and less than two replays
-    ran = tuned(tmp_path, framework, 8 + 407 + 36 + 180.0 + 100)
+    # 8 natural steps, 4 replays of 101.6 s, and 226 s: a short repeat of 20, a trial, and less than two replays are left
+    ran = tuned(tmp_path, framework, 8 + 4 * 101.6 + 226)
     assert [bool(event.replayed and event.replayed.problem) for event in ran.trials[:1]] == [True]
     assert "a replay takes about" in ran.decision.reasons[1]
     assert ran.problems() == []

@@ -51,7 +51,7 @@ def check_first_steps(context: Context, steps: Sequence[Observation]) -> None:
 def check_budget(context: Context, step: Estimate, num_due: int = STEPS_OF_A_TRIAL) -> None:
     """Refuse a budget that ends before the first trial can begin, while most of it is still there.
 
-    A step's lower bound is taken and probing is not counted: what is refused here could not have gone otherwise.
+    A step's lower bound is taken, and probing is not counted.
     ``num_due`` steps of the profile are still to come.
 
     Raises:
