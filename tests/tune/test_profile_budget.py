@@ -88,7 +88,7 @@ def test_a_replay_that_the_budget_has_no_time_for_leaves_its_lead_unproven(
         return whole(self, job, parity, out_dir)
 
     monkeypatch.setattr(FakeFramework, "replay_updates", slow)
-    # 8 natural steps, 4 replays of 101.6 s, and 226 s: a short repeat of 20, a trial, and less than two replays are left
+    # 8 natural steps, 4 replays of 101.6 s; of 226 s a short repeat and a trial leave less than two replays
     ran = tuned(tmp_path, framework, 8 + 4 * 101.6 + 226)
     assert [bool(event.replayed and event.replayed.problem) for event in ran.trials[:1]] == [True]
     assert "a replay takes about" in ran.decision.reasons[1]
