@@ -100,7 +100,7 @@ def test_a_trial_that_the_budget_ends_is_stopped_and_blames_nobody(tmp_path: Pat
     found = search(context, space, lambda *_: Reserve(waterfall_s=0.0, reward_s=0.0, confirm_s=0.0))
     (event,) = context.state.ended
     assert event.trial.state is TrialState.STOPPED
-    assert "the budget has" in event.trial.cause
+    assert "0.8 s of the budget left" in event.trial.cause
     assert event.outcome is Outcome.REJECT
     assert (found.incumbent, found.banned, found.suspicion.causes) == (None, frozenset(), ())
     assert framework.spent_s <= wall_s + 1.1
