@@ -3,7 +3,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steptune.published.memory_cases import known_cases, memory_cases
+from steptune.published.memory_cases import MemoryLabel, fourth_cases, known_cases, memory_cases, third_cases
 from steptune.score.memory import case_sets
 from steptune.score.quantiles import equal_weight_quantile
 from steptune.score.spread import of_share, over_groups, weighted_mean, weighted_median
@@ -57,3 +57,10 @@ def test_what_a_fault_explains_is_in_no_other_set() -> None:
 def test_the_two_halves_share_no_source() -> None:
     sets = case_sets(memory_cases(), known_cases())
     assert not {case.source for case in sets["known, held"]} & {case.source for case in sets["known, train"]}
+
+
+def test_the_set_labelled_last_comes_first_and_without_weak_labels() -> None:
+    sets = case_sets(memory_cases(), known_cases(), third_cases(), fourth_cases())
+    assert list(sets)[:2] == ["fourth", "third"]
+    assert len(sets["fourth"]) == 88
+    assert all(case.label is not MemoryLabel.WEAK for case in sets["fourth"])

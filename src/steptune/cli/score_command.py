@@ -13,7 +13,7 @@ from steptune.core.event import Event
 from steptune.core.records import Record
 from steptune.forecast.public.arm import PublicForecaster
 from steptune.published.async_losers import async_losers
-from steptune.published.memory_cases import known_cases, memory_cases, third_cases
+from steptune.published.memory_cases import fourth_cases, known_cases, memory_cases, third_cases
 from steptune.published.public_run import public_runs
 from steptune.score.board import Arms, Board, PublicData, public_board
 from steptune.score.footprint_arm import footprint_answer, footprint_peak_gib
@@ -68,6 +68,7 @@ def _board() -> Board:
         cases=memory_cases(),
         known_cases=known_cases(),
         third_cases=third_cases(),
+        fourth_cases=fourth_cases(),
     )
     model = PublicForecaster()
     arms = Arms(

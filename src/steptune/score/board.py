@@ -145,7 +145,9 @@ class PublicData:
     known_cases: Sequence[MemoryCase] = ()
     """Those of ``cases`` whose configuration is known well enough."""
     third_cases: Sequence[MemoryCase] = ()
-    """The headline: labelled when the memory model was final, and none of ``cases``."""
+    """Labelled when the memory model was final for the first time, and none of ``cases``."""
+    fourth_cases: Sequence[MemoryCase] = ()
+    """The headline: labelled before the model learnt from the third, and in no other set."""
 
 
 def public_board(data: PublicData, arms: Arms, *, date: str, steptune_version: str) -> Board:
@@ -235,7 +237,7 @@ def _sign_lines(
 
 
 def _memory_scores(data: PublicData, arms: Sequence[tuple[str, MemoryModel]]) -> Iterable[MemoryScore]:
-    for what, members in case_sets(data.cases, data.known_cases, data.third_cases).items():
+    for what, members in case_sets(data.cases, data.known_cases, data.third_cases, data.fourth_cases).items():
         if members:
             for name, model in arms:
                 yield score_memory(f"{name}: {what}", model, members)

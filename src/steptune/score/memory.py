@@ -81,26 +81,35 @@ def score_memory(name: str, model: MemoryModel, cases: Sequence[MemoryCase]) -> 
 
 
 def case_sets(
-    cases: Sequence[MemoryCase], known: Sequence[MemoryCase], third: Sequence[MemoryCase] = ()
+    cases: Sequence[MemoryCase],
+    known: Sequence[MemoryCase],
+    third: Sequence[MemoryCase] = (),
+    fourth: Sequence[MemoryCase] = (),
 ) -> Mapping[str, Sequence[MemoryCase]]:
     """Return the sets that are scored, by name; what a fault explains is scored apart from all others.
 
     Args:
         cases: every case of the first two collections.
         known: the second collection, whose configurations are known well enough, in halves.
-        third: the collection that was labelled when the model was final: the headline.
+        third: the collection that was labelled when the model was final for the first time.
+        fourth: the collection that was labelled before the model learnt from the third: the headline.
     """
     by_size = [case for case in cases if case.cause is None]
-    clear = [case for case in by_size if case.label is not MemoryLabel.WEAK]
+    clear = _sure(by_size)
     names = {case.id for case in known}
     return {
-        "third": [case for case in third if case.cause is None and case.label is not MemoryLabel.WEAK],
+        "fourth": _sure(fourth),
+        "third": _sure(third),
         "known, held": [case for case in clear if case.id in names and case.half == "held"],
         "known, train": [case for case in clear if case.id in names and case.half == "train"],
         "all but weak labels": clear,
         "all": by_size,
         "explained by a fault": [case for case in cases if case.cause is not None],
     }
+
+
+def _sure(cases: Sequence[MemoryCase]) -> list[MemoryCase]:
+    return [case for case in cases if case.cause is None and case.label is not MemoryLabel.WEAK]
 
 
 def always_fits(case: MemoryCase) -> Fits:
