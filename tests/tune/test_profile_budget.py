@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from fake_sessions import Ran, SteppingClock, job_of, quiet
 
-from steptune.core.errors import LimitError
+from steptune.core.errors import LimitError, TrialError
 from steptune.core.framework import ParityInput, ParityOutput
 from steptune.core.job import BudgetSpec, JobSpec
 from steptune.core.profile import CostCurve
@@ -32,7 +32,7 @@ def probing(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     whole: Callable[[FakeFramework, JobSpec, Path], tuple[CostCurve, ...]] = FakeFramework.probe_costs
 
     def slow(self: FakeFramework, job: JobSpec, out_dir: Path) -> tuple[CostCurve, ...]:
-        self.spend("probe", seconds)
+        self.order("probe", seconds)
         return whole(self, job, out_dir)
 
     monkeypatch.setattr(FakeFramework, "probe_costs", slow)
@@ -62,7 +62,7 @@ def test_the_repeat_is_as_long_as_its_share_pays_for(
     assert [len(arm.observations) for arm in ran.state.baseline_arms] == [num_pairs * AA_PLAN.kept_steps] * 2
 
 
-def test_a_probe_that_eats_the_budget_ends_the_session_before_the_replays(
+def test_a_probe_that_takes_more_than_its_share_is_stopped_and_the_session_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     probing(monkeypatch, 300.0)
@@ -70,6 +70,19 @@ def test_a_probe_that_eats_the_budget_ends_the_session_before_the_replays(
     with pytest.raises(LimitError, match="the budget ends before a first trial could begin"):
         tuned(tmp_path, framework, 500.0)
     assert "update parity" not in framework.spent_on
+    # of 492 s behind 8 natural steps, 201 and a repeat of 20 stay
+    assert framework.spent_s == pytest.approx(500.0 - 221.0)
+
+
+def test_a_probe_that_fails_by_itself_is_no_matter_of_the_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(self: FakeFramework, job: JobSpec, out_dir: Path) -> tuple[CostCurve, ...]:
+        raise TrialError("probe failed with exit code 1")
+
+    monkeypatch.setattr(FakeFramework, "probe_costs", dies)
+    with pytest.raises(TrialError, match="exit code 1"):
+        tuned(tmp_path, FakeFramework(knob_table=(PACKING,), noise=0.0), 500.0)
 
 
 def test_a_repeat_of_four_pairs_is_as_long_as_a_trial() -> None:
@@ -92,6 +105,24 @@ def test_a_replay_that_the_budget_has_no_time_for_leaves_its_lead_unproven(
     ran = tuned(tmp_path, framework, 8 + 4 * 101.6 + 226)
     assert [bool(event.replayed and event.replayed.problem) for event in ran.trials[:1]] == [True]
     assert "a replay takes about" in ran.decision.reasons[1]
+    assert ran.problems() == []
+
+
+def test_a_replay_that_takes_longer_than_was_thought_ends_with_the_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = FakeFramework.replay_updates
+
+    def slow(self: FakeFramework, job: JobSpec, parity: list[ParityInput], out_dir: Path) -> list[ParityOutput]:
+        if any(item.settings["layout"] == "packed" for item in parity):
+            self.order("update parity", 1e6)
+        return whole(self, job, parity, out_dir)
+
+    monkeypatch.setattr(FakeFramework, "replay_updates", slow)
+    ran = tuned(tmp_path, FakeFramework(knob_table=(PACKING,)), 400.0)
+    assert ran.framework.spent_s <= 401.1
+    assert ran.trials[0].replayed is not None
+    assert "was stopped, it takes too long" in ran.trials[0].replayed.problem
     assert ran.problems() == []
 
 

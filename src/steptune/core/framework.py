@@ -201,6 +201,15 @@ class LendsHelper(Protocol):
 
 
 @runtime_checkable
+class LimitsOrders(Protocol):
+    """A framework that can stop offline work (probe, replays) where its time is up; not every one can."""
+
+    def orders_within(self, seconds: float) -> AbstractContextManager[None]:
+        """Let all orders inside the context end after ``seconds`` together; one that is stopped raises TrialError."""
+        ...
+
+
+@runtime_checkable
 class Prepares(Protocol):
     """A framework whose runs begin with something that is made once; not every one has it."""
 

@@ -7,7 +7,8 @@ memory, die, report NaN, learn less, book time on the wrong side. `spent_s` is w
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, final
@@ -92,6 +93,8 @@ class FakeFramework:
     """The same by what they went to."""
     live: dict[int, "FakeSession"] = field(default_factory=dict[int, "FakeSession"])
     """Runs that are up, by number: their peaks together must fit into the machine."""
+    orders_end_s: float = math.inf
+    """Virtual second at which a probe or a replay of updates is stopped."""
     name: str = "fake"
 
     def version(self) -> str:
@@ -169,6 +172,22 @@ class FakeFramework:
         self.spent_s += seconds
         self.spent_on[what] = self.spent_on.get(what, 0.0) + seconds
 
+    @contextmanager
+    def orders_within(self, seconds: float) -> Generator[None]:
+        """Stop what takes longer than the virtual clock allows."""
+        before_s, self.orders_end_s = self.orders_end_s, self.spent_s + seconds
+        try:
+            yield
+        finally:
+            self.orders_end_s = before_s
+
+    def order(self, what: str, seconds: float) -> None:
+        """Let virtual time pass for offline work, or stop it where its time is up."""
+        allowed_s = self.orders_end_s - self.spent_s
+        self.spend(what, min(seconds, allowed_s))
+        if seconds > allowed_s:
+            raise TrialError(f"`{what}` was stopped, it takes too long")
+
     def refuse(self, settings: Settings, *, is_late: bool = False) -> None:
         """Fail as these settings demand of a run that begins to use them."""
         for knob in self.knob_table:
@@ -181,7 +200,7 @@ class FakeFramework:
 
     def replay_updates(self, job: JobSpec, parity: Sequence[ParityInput], out_dir: Path) -> list[ParityOutput]:
         """Distances come from the table; shuffling gives a tiny band."""
-        self.spend("update parity", len(parity) * REPLAYED_UPDATES * TRAIN_S)
+        self.order("update parity", len(parity) * REPLAYED_UPDATES * TRAIN_S)
         places = [self._place(item) for item in parity]
         return [
             ParityOutput(

@@ -3,6 +3,7 @@
 import math
 import os
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -27,14 +28,11 @@ from steptune.tune.context import Context
 from steptune.tune.gather import alternate_plan
 from steptune.tune.once_more import once_more
 from steptune.tune.parity import measure_band
-from steptune.tune.profile_budget import MIN_AA_PAIRS, check_budget, check_first_steps, repeat_pairs, repeat_steps
+from steptune.tune.profile_budget import check_budget, check_first_steps, repeat_pairs, within_share
 from steptune.tune.step_guards import ages_of
 
 AA_PLAN = BlockPlan(max_pairs=4, kept_steps=3)
 """The A/A repeat has the shape of a trial."""
-
-SHORTEST_REPEAT_STEPS = repeat_steps(MIN_AA_PAIRS, AA_PLAN)
-"""What is due of a profile at least once its probe is done."""
 
 NOTHING = Change(moves=(), effect=Effect.NONE, restart=Restart.HOT)
 """The baseline's own change."""
@@ -60,10 +58,11 @@ def profile_baseline(context: Context, *, is_capped: bool) -> None:
     if is_capped:
         check_budget(context, first.step_time)
     say("profile: primitive costs (decode, prefill, training, hand-over); no candidate is run")
-    costs = context.framework.probe_costs(context.job, context.run_path("profile", "probe"))
-    if is_capped:
-        check_budget(context, first.step_time, SHORTEST_REPEAT_STEPS)  # the probe is one order, which nothing cuts
-    measure_band(context)
+    share = partial(within_share, context, first.step_time, AA_PLAN) if is_capped else nullcontext
+    with share():
+        costs = context.framework.probe_costs(context.job, context.run_path("profile", "probe"))
+    with share():
+        measure_band(context)
     forced = None if context.job.algorithm.dynamic_sampling else natural.lengths
     seed = context.job.algorithm.seed  # the trials' own, so that the run can be their incumbent
     repeat = LaunchSpec(settings=settings, seed=seed, forced_lengths=forced)

@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import final
 
 from steptune.core.event import Event, SessionStarted
-from steptune.core.framework import Framework, LaunchSpec, Lever
+from steptune.core.framework import Framework, LaunchSpec, Lever, LimitsOrders
 from steptune.core.job import JobSpec
 from steptune.core.knob import Effect, KnobSpec, KnobValue, Settings
 from steptune.core.profile import NoiseFloor, Profile, SampledLengths
@@ -123,6 +124,11 @@ class Context:
     def planned(self, settings: Settings) -> PlannedWork:
         """Count the work of a step under ``settings`` at the reference lengths."""
         return self.framework.planned_work(self.job, settings, self.lengths)
+
+    def orders_within(self, seconds: float) -> AbstractContextManager[None]:
+        """Let offline orders inside the context take ``seconds`` together, where the framework can stop them."""
+        framework = self.framework
+        return framework.orders_within(seconds) if isinstance(framework, LimitsOrders) else nullcontext()
 
     def weight(self, settings: Settings) -> float:
         """Return what a step time under ``settings`` counts against the baseline's in the job's objective."""

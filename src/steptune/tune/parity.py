@@ -43,13 +43,14 @@ def measure_band(context: Context) -> None:
 def replay_winner(context: Context, change: Change) -> UpdatesReplayed:
     """Replay the trainer-side moves of ``change`` that claim to change nothing; a replay that died says why.
 
-    So does one that the budget has no time for: it is one order, which nothing cuts short.
+    So does one that the budget has no time for, or that takes longer than was thought.
     """
     needed_s, left_s = 2 * (context.replay_s or 0.0), context.budget.wall_left_s()
     if context.runs.is_capped and left_s < needed_s:
         return UpdatesReplayed(problem=f"a replay takes about {needed_s:.1f} s, the budget has {left_s:.1f} s left")
     try:
-        return _replayed(context, change)
+        with context.orders_within(left_s if context.runs.is_capped else math.inf):
+            return _replayed(context, change)
     except (TrialError, MemoryError) as error:
         return UpdatesReplayed(problem=f"the replay could not be run: {error or type(error).__name__}")
 

@@ -9,9 +9,10 @@
 The surprise: advice alone is not capped, for it tries nothing and may spend whatever a profile takes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 
-from steptune.core.errors import LimitError, explain
+from steptune.core.errors import LimitError, TrialError, explain
 from steptune.core.estimate import Estimate, Source
 from steptune.core.trial import Observation
 from steptune.profile.measure import FIRST_STEPS, NATURAL_STEPS
@@ -27,6 +28,9 @@ after one of rehearsal at least."""
 
 MIN_AA_PAIRS = 2
 """Pairs of the shortest repeat: six steps of each launch, and one pair has no spread."""
+
+STOPPING_S = 1.0
+"""Seconds around the end of its time in which an order that died was stopped and did not fail."""
 
 COLD_FRAC = 0.5
 """A job's second step may take twice as long as later ones, so that half of it is the least that those may take."""
@@ -57,15 +61,21 @@ def check_budget(context: Context, step: Estimate, num_due: int = STEPS_OF_A_TRI
     Raises:
         LimitError: says how much the job needs.
     """
-    spec = context.job.budget
+    if context.budget.wall_left_s() < _least_s(step, num_due):
+        raise _refusal(context, step, num_due)
+
+
+def _least_s(step: Estimate, num_due: int) -> float:
+    """Return the least seconds that ``num_due`` steps, a trial and all after it can take."""
     step_s = step.value if step.low is None else max(step.low, 0.0)
-    least_s = num_due * step_s + after_profile_s(step_s)
-    left_s = context.budget.wall_left_s()
-    if left_s >= least_s:
-        return
+    return num_due * step_s + after_profile_s(step_s)
+
+
+def _refusal(context: Context, step: Estimate, num_due: int) -> LimitError:
+    spec, left_s, least_s = context.job.budget, context.budget.wall_left_s(), _least_s(step, num_due)
     cores = context.job.devices.num_cores
     wanted_s = context.budget.spent_wall_s() + (num_due + STEPS_OF_A_TRIAL + 2 * STEPS_AFTER_SEARCH) * step.value
-    raise LimitError(
+    return LimitError(
         explain(
             "the budget ends before a first trial could begin",
             got=f"{left_s:.0f} s left of `budget.wall_time_s` {spec.wall_time_s:g} and `budget.device_time_s` "
@@ -75,6 +85,25 @@ def check_budget(context: Context, step: Estimate, num_due: int = STEPS_OF_A_TRI
             "more, make the job smaller, or ask for forecasts alone with `--advise-only`",
         )
     )
+
+
+@contextmanager
+def within_share(context: Context, step: Estimate, plan: BlockPlan) -> Generator[None]:
+    """Stop the orders inside, a probe or replays, where not even the shortest repeat and a trial after it are left.
+
+    Raises:
+        LimitError: they took all that, whether or not the framework could stop them.
+    """
+    num_due = repeat_steps(MIN_AA_PAIRS, plan)
+    least_s = _least_s(step, num_due)
+    try:
+        with context.orders_within(max(0.0, context.budget.wall_left_s() - least_s)):
+            yield
+    except TrialError as error:
+        if context.budget.wall_left_s() < least_s + STOPPING_S:
+            raise _refusal(context, step, num_due) from error
+        raise
+    check_budget(context, step, num_due)
 
 
 def repeat_pairs(context: Context, step: Estimate, plan: BlockPlan) -> int:

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -83,3 +84,13 @@ def test_a_helper_that_dies_of_its_order_gives_its_exit_code_and_last_words(tmp_
     assert exit_code == 1
     assert "FileNotFoundError" in said.splitlines()[-1]
     assert not helper.is_up
+
+
+@pytest.mark.parametrize("is_helped", [True, False])
+def test_an_order_whose_time_is_up_is_stopped_and_later_ones_have_theirs_again(is_helped: bool, tmp_path: Path) -> None:
+    framework = EmbeddedFramework(cache_dir=tmp_path)
+    said = "`side` was stopped, it takes too long, got no end; allowed: 0 s; hint: "
+    helped = framework.helper() if is_helped else nullcontext()
+    with helped, framework.orders_within(0.0), pytest.raises(TrialError, match=said):
+        framework._help(bad_order(tmp_path), tmp_path)
+    assert framework._patience_s() > 1000

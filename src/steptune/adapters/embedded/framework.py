@@ -1,9 +1,11 @@
 """The embedded engine as the stages see it. Knows the engine's types but never loads torch: runs are processes."""
 
+import math
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -80,6 +82,8 @@ class EmbeddedFramework:
     _counter: WorkCounter | None = None
     _helper: Helper | None = None
     _is_helped: bool = False
+    _orders_end_s: float = math.inf
+    """On the monotonic clock; see `core.framework.LimitsOrders`."""
     _starts: dict[str, str] = field(default_factory=dict[str, str])
 
     def version(self) -> str:
@@ -184,6 +188,15 @@ class EmbeddedFramework:
             self._is_helped = False
             self._end_helper()
 
+    @contextmanager
+    def orders_within(self, seconds: float) -> Generator[None]:
+        """Stop orders whose time is up; see `core.framework.LimitsOrders`."""
+        before_s, self._orders_end_s = self._orders_end_s, time.monotonic() + seconds
+        try:
+            yield
+        finally:
+            self._orders_end_s = before_s
+
     def replay_side(self, job: JobSpec, wanted: SideReplay, out_dir: Path) -> SideTimes:
         """Time both arms in one process; see `core.framework.ReplaysSides`."""
         out = out_dir / "times.json"
@@ -245,12 +258,16 @@ class EmbeddedFramework:
             self._end_helper()
             self._helper = Helper(mark, Path(mark) / "helper.txt", self.cache_dir)
         folder.mkdir(parents=True, exist_ok=True)
-        exit_code, said = _carried_out(self._helper, order)
+        exit_code, said = _carried_out(self._helper, order, self._patience_s())
         if exit_code == -signal.SIGKILL:
             self.say(f"`{order.order}`: the process that helps was killed from outside; once more")
-            exit_code, said = _carried_out(self._helper, order)
+            exit_code, said = _carried_out(self._helper, order, self._patience_s())
         if exit_code:
             raise _failure(order.order, exit_code, said)
+
+    def _patience_s(self) -> float:
+        """Return the seconds after which an order is stopped."""
+        return max(0.0, min(OFFLINE_TIMEOUT_S, self._orders_end_s - time.monotonic()))
 
     def _end_helper(self) -> None:
         if self._helper is not None:
@@ -261,6 +278,7 @@ class EmbeddedFramework:
         return session_environment(os.environ, run_mark(folder), self.cache_dir, is_crowded=is_crowded)
 
     def _offline(self, order: OfflineOrder, folder: Path, *, is_crowded: bool = False) -> None:
+        patience_s = self._patience_s()
         folder.mkdir(parents=True, exist_ok=True)
         try:
             result = subprocess.run(
@@ -268,26 +286,26 @@ class EmbeddedFramework:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
-                timeout=OFFLINE_TIMEOUT_S,
+                timeout=patience_s,
                 env=self._environment(folder, is_crowded=is_crowded),
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise _hangs(order) from None
+            raise _hangs(order, patience_s) from None
         if result.returncode != 0:
             raise _failure(order.order, result.returncode, result.stdout)
 
 
-def _carried_out(helper: Helper, order: OfflineOrder) -> tuple[int, str]:
+def _carried_out(helper: Helper, order: OfflineOrder, patience_s: float) -> tuple[int, str]:
     try:
-        return helper.carry_out(order, OFFLINE_TIMEOUT_S)
+        return helper.carry_out(order, patience_s)
     except subprocess.TimeoutExpired:
-        raise _hangs(order) from None
+        raise _hangs(order, patience_s) from None
 
 
-def _hangs(order: OfflineOrder) -> TrialError:
+def _hangs(order: OfflineOrder, patience_s: float) -> TrialError:
     hint = "run it on a machine that does nothing else, or make the model or `[sft]` smaller"
-    allowed = f"{OFFLINE_TIMEOUT_S:.0f} s"
+    allowed = f"{patience_s:.0f} s"
     return TrialError(
         explain(f"`{order.order}` was stopped, it takes too long", got="no end", allowed=allowed, hint=hint)
     )
