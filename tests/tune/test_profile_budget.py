@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 from fake_sessions import Ran, SteppingClock, job_of, quiet
 
+from steptune.core.decision import Outcome
 from steptune.core.errors import LimitError, TrialError
 from steptune.core.framework import ParityInput, ParityOutput
 from steptune.core.job import BudgetSpec, JobSpec
 from steptune.core.profile import CostCurve
+from steptune.profile.measure import NATURAL_STEPS
 from steptune.testing.fake_framework import FakeFramework
 from steptune.testing.fake_space import PACKING
 from steptune.trial.blocks import BlockPlan
@@ -60,6 +62,20 @@ def test_the_repeat_is_as_long_as_its_share_pays_for(
     # 8 natural steps, the probe, the whole repeat of 36 steps, and what follows
     ran = tuned(tmp_path, framework, 8 + 100 + 36 + AFTER_S + spare_s)
     assert [len(arm.observations) for arm in ran.state.baseline_arms] == [num_pairs * AA_PLAN.kept_steps] * 2
+
+
+def test_a_repeat_that_turns_slow_ends_after_two_pairs(tmp_path: Path) -> None:
+    framework, steps = FakeFramework(knob_table=(PACKING,), noise=0.0), list[int]()
+
+    def hiccup() -> None:
+        steps.append(1)
+        framework.spend("hiccup", 12.0 if len(steps) > NATURAL_STEPS else 0.0)
+
+    framework.on_step = hiccup
+    # the share of the repeat is 41 s, and its first pair with the warm-up takes 130
+    ran = tuned(tmp_path, framework, 8 + 6.4 + 36 + AFTER_S + 5)
+    assert [len(arm.observations) for arm in ran.state.baseline_arms] == [2 * AA_PLAN.kept_steps] * 2
+    assert ran.decision.outcome is Outcome.NO_CHANGE
 
 
 def test_a_probe_that_takes_more_than_its_share_is_stopped_and_the_session_ends(

@@ -28,7 +28,14 @@ from steptune.tune.context import Context
 from steptune.tune.gather import alternate_plan
 from steptune.tune.once_more import once_more
 from steptune.tune.parity import measure_band
-from steptune.tune.profile_budget import check_budget, check_first_steps, repeat_pairs, within_share
+from steptune.tune.profile_budget import (
+    MIN_AA_PAIRS,
+    after_profile_s,
+    check_budget,
+    check_first_steps,
+    repeat_pairs,
+    within_share,
+)
 from steptune.tune.step_guards import ages_of
 
 AA_PLAN = BlockPlan(max_pairs=4, kept_steps=3)
@@ -67,7 +74,9 @@ def profile_baseline(context: Context, *, is_capped: bool) -> None:
     seed = context.job.algorithm.seed  # the trials' own, so that the run can be their incumbent
     repeat = LaunchSpec(settings=settings, seed=seed, forced_lengths=forced)
     plan = _repeat_plan(context, first) if is_capped else AA_PLAN
-    pairs, alternate_because = once_more(lambda: _repeat(context, repeat, first.memory_peak_bytes, plan), say)
+    later_s = after_profile_s(first.step_time.value) if is_capped else -math.inf  # advice has all the time it takes
+    with context.budget.keeping(later_s):
+        pairs, alternate_because = once_more(lambda: _repeat(context, repeat, first.memory_peak_bytes, plan), say)
     arms = _arms(pairs)
     kept = (*arms[0].observations, *arms[1].observations)
     noise = noise_floor(*([o.step_time_s for o in arm.observations] for arm in arms))
@@ -225,6 +234,8 @@ def _repeat_together(context: Context, spec: LaunchSpec, plan: BlockPlan) -> lis
         for pair in take_turns(sessions[0], sessions[1], plan):
             pairs.append(pair)
             context.progress.say(f"profile: A/A pair {len(pairs)} of {plan.max_pairs}, ratio {pair.ratio:.3f}")
+            if len(pairs) >= MIN_AA_PAIRS and context.budget.stage_left_s() <= 0:
+                break  # slower than its first steps: the rest of the budget is what a trial and its confirmation need
     finally:
         for session in sessions:
             session.close()
