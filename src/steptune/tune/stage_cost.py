@@ -9,7 +9,7 @@
 
 The surprise: steps are less than half of it. Start-ups, evaluations, blocks that noise makes long and rehearsals, which
 take 0.6 s of the fastest step too, are the rest. Counted in baseline steps alone a session kept 248 s and used 379
-(2026-12-01; a step of 0.81 s and a winner of 0.17 s); this arithmetic says 400.
+(2026-12-01; a step of 0.81 s and a winner of 0.17 s); this arithmetic says 367.
 """
 
 import math
