@@ -47,3 +47,9 @@ def test_the_gain_lasts_down_to_where_the_forecast_line_meets_the_baseline() -> 
     assert gain_lasts_down_to(SHORTER.model_copy(update={"forecast_ratio_at": {"0.5x": 1.5, "1x": 0.5}})) == 0.75
     for unknown in ({"1x": 0.5}, {"0.5x": math.nan, "1x": 0.5}, {"0.5x": 0.5, "1x": 1.0}, {}):
         assert gain_lasts_down_to(SHORTER.model_copy(update={"forecast_ratio_at": unknown})) is None
+
+
+def test_our_own_training_without_dynamic_sampling_throws_no_group_away() -> None:
+    # fewer mixed groups as it learns are no batches generated in vain
+    log = paste(series("gen_batches", [1.2] * 5 + [2.5] * 5)).model_copy(update={"framework": "steptune"})
+    assert judge_by_start(log, HELD) == []

@@ -14,9 +14,16 @@ from steptune.watch.promise import RISES
 from steptune.watch.wires import MIN_VALUES, TOLD_AS, WINDOW, Judged, judge_wires
 
 
+OWN = "steptune"
+"""Framework of a paste that is a run of `steptune train`."""
+
+
 def judge_by_start(paste: Paste, wires: Sequence[Tripwire]) -> list[Judged]:
-    """Return judgements of what the log tells and no wire states; none where there is no decision to hold it for."""
-    if not wires:
+    """Return judgements of what the log tells and no wire states; none where there is no decision to hold it for.
+
+    Nor of our own training: its decisions state the batches where groups are thrown away, and elsewhere none are.
+    """
+    if not wires or paste.framework == OWN:
         return []
     stated = {wire.metric for wire in wires}
     judged = (_judge(paste, metric) for metric in RISES if metric not in stated)
