@@ -13,7 +13,6 @@ from steptune.core.paste import Paste, ValueStatus
 from steptune.watch.promise import RISES
 from steptune.watch.wires import MIN_VALUES, TOLD_AS, WINDOW, Judged, judge_wires
 
-
 OWN = "steptune"
 """Framework of a paste that is a run of `steptune train`."""
 
