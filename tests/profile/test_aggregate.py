@@ -153,10 +153,12 @@ def test_off_policyness_is_kept_by_lag() -> None:
     made = profile([lagged(0, _1=1e-4), lagged(1, _1=3e-4, _2=5e-4), lagged(2, _1=2e-4)])
     found = {stats.lag: stats.gap.k3 for stats in made.off_policy}
     assert found == {1: 2e-4, 2: 5e-4}
-    assert made.staleness_mean == pytest.approx(4 / 3)
-    # of two updates a batch the second is one behind by itself
+    # 40 tokens at every lag: (40 + 40 + 2 x 40 + 40) / 160, where the oldest would say 4 / 3
+    assert made.staleness_mean == pytest.approx(1.25)
+    # of two updates a batch the second is one behind by itself: (40 + 40 + 2 x 40) / 120 - 1 / 2
     two = JOB.model_copy(update={"algorithm": JOB.algorithm.model_copy(update={"num_updates": 2})})
-    assert profile([lagged(0, _1=1e-4), lagged(1, _1=3e-4, _2=5e-4)], job=two).staleness_mean == pytest.approx(1 / 2)
+    assert profile([lagged(0, _1=1e-4), lagged(1, _1=3e-4, _2=5e-4)], job=two).staleness_mean == pytest.approx(5 / 6)
+    assert profile([step(), step(1)]).staleness_mean == 0
 
 
 def test_health_is_a_mean_of_what_is_known() -> None:

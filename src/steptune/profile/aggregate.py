@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
+from steptune.core.ages import mean_age
 from steptune.core.estimate import Estimate, Source
 from steptune.core.job import JobSpec
 from steptune.core.knob import KnobValue, num_replicas
@@ -72,7 +73,7 @@ def profile_of(job: JobSpec, inputs: ProfileInputs) -> Profile:
         ),
         mismatch=median_gap([o.mismatch for o in kept]),
         off_policy=_lags(kept),
-        staleness_mean=fmean(max(0, o.lag_max - (job.algorithm.num_updates - 1)) for o in kept),
+        staleness_mean=_staleness(kept, job.algorithm.num_updates),
         health=inputs.health,
         memory_peak_bytes=_peak((*kept, *inputs.also_seen)),
         noise=inputs.noise,
@@ -81,6 +82,12 @@ def profile_of(job: JobSpec, inputs: ProfileInputs) -> Profile:
         num_warmup=inputs.num_warmup,
         load_avg=inputs.load_avg,
     )
+
+
+def _staleness(kept: Sequence[Observation], num_updates: int) -> float | None:
+    """Return the mean age of trained tokens; rounding of a mean of nothing older is 0 and not below."""
+    age = mean_age(kept, num_updates=num_updates)
+    return None if age is None else age if math.isnan(age) else max(0.0, age)
 
 
 def health_of(steps: Sequence[Observation]) -> Health:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
+from steptune.core.ages import mean_age, tokens_by_age
 from steptune.core.change import Change
 from steptune.core.estimate import Estimate, Source
 from steptune.core.event import Forecasted, TrialEnded
@@ -80,23 +81,13 @@ def measured_lag(steps: Sequence[Observation], *, num_updates: int) -> LagDistri
     """Return the ages of the tokens that ``steps`` trained on, at each step's first update; None without steps."""
     if not steps:
         return None
-    tokens = Counter[int]()
-    for step in steps:
-        older = {stats.lag: stats.gap.num_tokens for stats in step.off_policy}
-        tokens.update(older)
-        tokens[0] += max(0, step.completion_tokens - sum(older.values()))
-    by_step = [(step.completion_tokens, step.queue.lag_mean) for step in steps if step.queue is not None]
-    total = sum(count for count, _ in by_step) if len(by_step) == len(steps) else tokens.total()
-    if not total:
+    mean = mean_age(steps, num_updates=num_updates)
+    if mean is None:
         return LagDistribution(mean=None, unknown="no step trained on a token")
-    mean = (
-        math.fsum(count * lag for count, lag in by_step) / total
-        if len(by_step) == len(steps)
-        else math.fsum(lag * count for lag, count in tokens.items()) / total - (num_updates - 1) / 2
-    )
     if math.isnan(mean):
         return LagDistribution(mean=None, unknown="the mean age of a step's tokens is NaN")
-    return LagDistribution(mean=_measured(mean, "updates", len(steps)), shares=_shares(tokens, num_updates, len(steps)))
+    shares = _shares(tokens_by_age(steps), num_updates, len(steps))
+    return LagDistribution(mean=_measured(mean, "updates", len(steps)), shares=shares)
 
 
 def _shares(tokens: Counter[int], num_updates: int, num_steps: int) -> tuple[LagShare, ...]:
