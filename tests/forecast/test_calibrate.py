@@ -6,7 +6,7 @@ from forecast_cases import BASELINE, CURVES, busy, decode, handover, plan, prefi
 from steptune.core.phase import Role
 from steptune.core.profile import Profile, RoleProfile
 from steptune.core.work import PlannedWork
-from steptune.forecast.calibrate import UNATTRIBUTED, Calibration, calibrate
+from steptune.forecast.calibrate import UNATTRIBUTED, Calibration, calibrate, calibrated
 from steptune.forecast.curve import CostBook, ForecastError
 from steptune.forecast.side import side_costs
 
@@ -102,3 +102,18 @@ def test_a_plan_of_which_nothing_was_measured_is_refused() -> None:
 def test_a_step_time_that_is_no_positive_number_is_refused(bad: float) -> None:
     with pytest.raises(ForecastError, match="not a positive number of seconds"):
         fitted(profile(step_time=seconds(bad)))
+
+
+def test_what_uneven_sides_exceed_the_longer_one_by_is_less_where_they_lie_further_apart() -> None:
+    overlapped = plan(prefill(), decode(), train(), schedule="one_step_off")
+    calibration = fitted(profile(step_s=1.2), overlapped)
+
+    def beyond_s(planned: PlannedWork) -> float:
+        costs = side_costs(planned, CostBook(curves=CURVES))
+        return calibrated(costs, calibration.under(planned.schedule)).get(UNATTRIBUTED, 0.0)
+
+    # trainer 1.0, rollout 0.6 with its reward's 0.05 beside: 1.0 + 0.08 x 0.6 / 1.08 less than the measured 1.2
+    own_s = beyond_s(overlapped)
+    assert own_s > 0.05
+    assert beyond_s(plan(prefill(), decode(count=4), train(), schedule="one_step_off")) < 0.8 * own_s
+    assert beyond_s(plan(prefill(), decode(), train())) == 0.0

@@ -22,7 +22,8 @@ from steptune.core.profile import Profile
 from steptune.core.work import PlannedWork
 from steptune.forecast.curve import ForecastError
 from steptune.forecast.side import Key, SideCosts
-from steptune.forecast.step import lay_out, undisturbed
+from steptune.forecast.step import Side, lay_out, side_totals, undisturbed
+from steptune.forecast.uneven import excess_s, spread_of
 
 FULL_TRUST_FRAC = 0.02
 """Part of the step from which a phase's own factor is believed entirely; smaller phases are mostly clock
@@ -63,6 +64,8 @@ class Calibration:
     """Of the baseline."""
     num_free: int
     """Constants fitted: factors that rest on a measurement of their own, and carried times."""
+    uneven_frac: float = 0.0
+    """Spread of the difference of an overlapped baseline's sides over their sum: what it has beyond the longer one."""
 
     def factor(self, key: Key) -> float:
         """Return the factor of a phase, from its parent, role or the whole step where it was not measured."""
@@ -74,11 +77,11 @@ class Calibration:
         """Return what it says of another schedule.
 
         What an overlapped baseline has beyond its longer side is the longer side of each step being now one, now the
-        other: a synchronous step has no such thing.
+        other (`uneven`): a synchronous step has no such thing.
         """
         if schedule != "sync" or self.schedule == "sync":
             return self
-        return replace(self, carried_s={key: s for key, s in self.carried_s.items() if key != UNATTRIBUTED})
+        return replace(self, uneven_frac=0.0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -144,7 +147,16 @@ def calibrated(costs: SideCosts, calibration: Calibration) -> dict[Key, float]:
     seconds = dict(calibration.carried_s)
     for key, model_s in costs.seconds.items():
         seconds[key] = seconds.get(key, 0.0) + model_s * calibration.factor(key)
+    if calibration.uneven_frac > 0:
+        rollout_s, trainer_s = _sides(seconds)
+        beyond_s = excess_s(calibration.uneven_frac * (rollout_s + trainer_s), abs(rollout_s - trainer_s))
+        seconds[UNATTRIBUTED] = seconds.get(UNATTRIBUTED, 0.0) + beyond_s
     return seconds
+
+
+def _sides(seconds: Mapping[Key, float]) -> tuple[float, float]:
+    total = side_totals(seconds)
+    return total[Side.ROLLOUT], total[Side.TRAINER]
 
 
 def _parent(key: Key) -> Key:
@@ -227,10 +239,15 @@ def _carried(groups: list[_Group], busy_s: Mapping[Key, float]) -> dict[Key, flo
 
 
 def _with_unattributed(fitted: Calibration, planned: PlannedWork, costs: SideCosts, step_s: float) -> Calibration:
-    """Add the serial time that makes the calibrated baseline as long as the measured one."""
-    spare_s = step_s - lay_out(planned.schedule, calibrated(costs, fitted)).step_s
+    """Add what makes the calibrated baseline as long as the measured one: serial time, or sides that are uneven."""
+    alone_s = calibrated(costs, fitted)
+    spare_s = step_s - lay_out(planned.schedule, alone_s).step_s
     if not spare_s > NEGLIGIBLE_FRAC * step_s:
         return fitted
+    if planned.schedule != "sync":
+        rollout_s, trainer_s = _sides(alone_s)
+        spread_s = spread_of(spare_s, abs(rollout_s - trainer_s))
+        return replace(fitted, uneven_frac=spread_s / (rollout_s + trainer_s), num_free=fitted.num_free + 1)
     carried_s = {**fitted.carried_s, UNATTRIBUTED: fitted.carried_s.get(UNATTRIBUTED, 0.0) + spare_s}
     return replace(fitted, carried_s=carried_s, num_free=fitted.num_free + (UNATTRIBUTED not in fitted.carried_s))
 

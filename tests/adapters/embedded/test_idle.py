@@ -75,11 +75,14 @@ def curve(when: dict[str, KnobValue], seconds: float) -> CostCurve:
     return CostCurve(name="train", when=when, unit="tokens", points=(CurvePoint(x=10.0, seconds=seconds),))
 
 
-def test_several_threads_of_a_crowded_run_have_the_price_measured_asleep_and_one_thread_its_only_one() -> None:
-    spun, slept = curve(SETTINGS, 1.0), curve({**SETTINGS, "idle_threads": "sleeping"}, 1.8)
+def test_several_threads_of_a_crowded_run_have_a_price_between_asleep_and_spinning_and_one_thread_its_only_one() -> (
+    None
+):
+    spun, slept = curve(SETTINGS, 1.0), curve({**SETTINGS, "idle_threads": "sleeping"}, 2.25)
     alone = ITEM.model_copy(update={"when": {**SETTINGS, "train_threads": 1}})
     book = CostBook(curves=(spun, slept, curve(alone.when, 3.0)))
-    assert [book.price(item).seconds for item in (ITEM, *put_to_sleep((ITEM, alone)))] == [1.0, 1.8, 3.0]
+    prices = [book.price(item).seconds for item in (ITEM, *put_to_sleep((ITEM, alone)))]
+    assert prices == pytest.approx([1.0, 1.5, 3.0])  # the root of 1.0 x 2.25: a probe's threads wake late
 
 
 def test_a_profile_without_prices_asleep_has_the_others() -> None:
