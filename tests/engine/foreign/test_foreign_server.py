@@ -124,3 +124,4 @@ def test_the_server_listens_on_the_loopback_and_has_the_limits_asked_for() -> No
     assert pairs["--dtype"] == "bfloat16"
     assert pairs["--logprobs-mode"] == "raw_logprobs"
     assert {"--no-enable-prefix-caching", "--enforce-eager", "--skip-tokenizer-init"} <= set(words)
+    assert "--no-enable-chunked-prefill" in words
