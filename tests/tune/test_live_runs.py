@@ -86,7 +86,7 @@ def test_no_block_is_begun_that_would_end_more_than_a_step_after_the_budget(tmp_
     left[0] = 3.0
     arm.run_steps(3, rehearse_s=0.6)
     left[0] = 2.9
-    with pytest.raises(BudgetSpentError, match=r"2\.9 s left"):
+    with pytest.raises(BudgetSpentError, match=r"2\.9 s of the budget left"):
         arm.run_steps(3, rehearse_s=0.6)
     left[0] = 0.0
     with pytest.raises(BudgetSpentError):
