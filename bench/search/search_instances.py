@@ -144,6 +144,8 @@ def _made_up(shape: str, seed: int, how: Condition) -> Generator[Case]:
         seed=seed,
         start_up_s=START_UP_STEPS * (ROLLOUT_S + TRAIN_S),
         misbooked_frac=how.misbooked,
+        sides=frozenset({Role.ROLLOUT, Role.TRAINER}),
+        keeps_worker=True,
     )
     with session(framework, JOB, ROLLOUT_S + TRAIN_S) as context:
         best = best_speedup(shape, seed)

@@ -27,6 +27,10 @@ JOB = JobSpec(
 )
 
 
+HALF_OF_AN_OVERLAP = {"layout": "packed", "compact_finished": True, "schedule": "one_step_off", "correction": "tis"}
+"""A change of both sides whose halves run without the overlap."""
+
+
 def ticking() -> Iterator[float]:
     return map(float, count())
 
@@ -66,7 +70,12 @@ def start() -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize(
     ("side", "moved"),
-    [(Role.TRAINER, {"layout": "packed"}), (Role.ROLLOUT, {"compact_finished": True, "share_prefill": True})],
+    [
+        (Role.TRAINER, {"layout": "packed"}),
+        (Role.ROLLOUT, {"compact_finished": True, "share_prefill": True}),
+        (Role.TRAINER, HALF_OF_AN_OVERLAP),
+        (Role.ROLLOUT, HALF_OF_AN_OVERLAP),
+    ],
 )
 def test_each_side_is_timed_pair_by_pair(captured: Path, side: Role, moved: Settings) -> None:
     times = replay_side(JOB, wanted(side, captured, moved), start(), captured)

@@ -6,7 +6,8 @@ from steptune.core.job import Objective
 from steptune.core.phase import Role
 from steptune.core.work import PlannedWork
 from steptune.forecast.curve import ForecastError
-from steptune.forecast.learn_trial import ArmPhases, learnt_from
+from steptune.forecast.learn_trial import ArmPhases, learnt_from, learnt_from_half
+from steptune.forecast.taught import teach
 
 FASTER = plan(prefill(), decode(x=51), train())
 ROLLOUT, TRAIN = (Role.ROLLOUT, "rollout"), (Role.TRAINER, "train")
@@ -59,3 +60,30 @@ def test_the_laid_out_step_holds_the_measured_parts() -> None:
 def test_a_change_without_a_price_teaches_nothing() -> None:
     with pytest.raises(ForecastError):
         learn(0.9, None, planned=plan(train(recompute=True)))
+
+
+def half(side: Role, side_ratio: float) -> LearntFrom:
+    return learnt_from_half(
+        profile=profile(),
+        planned_baseline=BASELINE,
+        planned=FASTER,
+        change=change(concurrency=8),
+        objective=Objective.STEP_TIME,
+        side=side,
+        knobs=("concurrency",),
+        side_ratio=side_ratio,
+    )
+
+
+def test_a_half_teaches_its_part_and_no_step() -> None:
+    told = half(Role.ROLLOUT, 0.5)  # forecast 0.4 of 0.6 s, measured 0.3
+    (part,) = told.parts
+    assert (part.part, told.measured_ratio) == ("rollout", None)
+    assert part.raw_frac == pytest.approx(FORECAST_FRAC)
+    assert part.measured_frac == pytest.approx(0.3 / STEP_S)
+    assert told.laid_out_ratio == pytest.approx(1.36 / STEP_S)
+    taught = teach([told], noise=0.01)
+    assert taught.trials == (told.change.signature,)
+    assert taught.layout.trials == taught.whole.trials == ()
+    keys = (("concurrency", 8),)
+    assert taught.parts["rollout"].correction_of(keys) < 0 == taught.parts["train"].correction_of(keys)

@@ -181,7 +181,7 @@ def test_a_forecast_that_learnt_from_the_future_is_found(ran: Ran) -> None:
         return event.model_copy(update={"history": history, "is_first": False})
 
     problems = forged(ran, change_first(Forecasted, clairvoyant))
-    assert any("cannot be recomputed" in problem or "had not ended" in problem for problem in problems)
+    assert any("cannot be recomputed" in problem or "was not measured" in problem for problem in problems)
 
 
 def test_a_trial_whose_outcome_does_not_follow_is_found(ran: Ran) -> None:

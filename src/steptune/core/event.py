@@ -133,8 +133,8 @@ class LearntFrom(Record):
     change: Change
     raw_forecast_ratio: float
     """Forecast / baseline step time from the profile alone, before any residual."""
-    measured_ratio: float
-    """Measured / baseline step time."""
+    measured_ratio: float | None
+    """Measured / baseline step time; None where a replay has measured one part and nobody the step."""
     parts: tuple[LearntPart, ...] = ()
     laid_out_ratio: float | None = None
     """Step time that the model makes of the measured parts / baseline step time; None where no parts were measured."""
@@ -154,6 +154,39 @@ class Forecasted(Record):
     planned: PlannedWork
     planned_baseline: PlannedWork
     history: tuple[LearntFrom, ...]
+
+
+class HalfReplayed(Record):
+    """One side of two changes that differ on it alone, in turn, before either is launched.
+
+    Example: the trainer's half of packed rows, 0.94 of the seconds of padded ones, which are forecast to take 0.60 of
+    the baseline's: 0.56. It teaches the forecast of that part about ``knobs`` and decides nothing: neither guards nor
+    overlap nor queues are seen.
+    """
+
+    kind: Literal["half_replayed"] = "half_replayed"
+    trial_number: int
+    """Of the trial that it came before, of whichever change."""
+    change: Change
+    side: Role
+    knobs: tuple[str, ...]
+    """Whose moves ``beside`` has not."""
+    side_knobs: tuple[str, ...]
+    """Knobs of the side that either moves: what is accused where the replay dies."""
+    planned: PlannedWork
+    planned_baseline: PlannedWork
+    beside: Change
+    beside_ratio: float
+    """Its seconds of the side / the baseline's as forecast, corrected for what was known then of moves that ``change``
+    has not."""
+    times: SideTimes | None
+    """``beside`` as the incumbent. None where the replay failed."""
+    problem: str = ""
+    """Why it failed."""
+    ratio: Estimate | None
+    """Seconds of the side under ``change`` / the baseline's, those of ``beside`` taken as forecast."""
+    cost_wall_s: float
+    cost_device_s: float
 
 
 class TrialStarted(Record):
@@ -342,6 +375,7 @@ Event = Annotated[
     | Diagnosed
     | Proposed
     | Forecasted
+    | HalfReplayed
     | TrialStarted
     | Screened
     | TrialEnded

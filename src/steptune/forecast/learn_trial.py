@@ -21,6 +21,9 @@ from steptune.forecast.parts import PARTS, part_of, priced_by
 from steptune.forecast.side import Key
 from steptune.forecast.taught import touched
 
+REPLAYED_PART: Mapping[Role, Part] = {Role.ROLLOUT: "rollout", Role.TRAINER: "train"}
+"""What a replay of a side runs of it."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ArmPhases:
@@ -85,6 +88,38 @@ def learnt_from(
     laid_out = step.parts.times(factors).step_s / model.baseline.parts.step_s * weight
     return LearntFrom(
         change=change, raw_forecast_ratio=raw, measured_ratio=measured_ratio, parts=parts, laid_out_ratio=laid_out
+    )
+
+
+def learnt_from_half(
+    *,
+    profile: Profile,
+    planned_baseline: PlannedWork,
+    planned: PlannedWork,
+    change: Change,
+    objective: Objective,
+    side: Role,
+    knobs: tuple[str, ...],
+    side_ratio: float,
+) -> LearntFrom:
+    """Return what the replay of one side alone teaches: the seconds of its part, undisturbed by the other side.
+
+    ``side_ratio`` is the side under ``change`` over the baseline's, ``knobs`` those of the change that did it.
+
+    Raises:
+        ForecastError: the profile does not support a number.
+    """
+    model, part = fit(profile, planned_baseline), REPLAYED_PART[side]
+    step, weight = model.predict(planned), objective_weight(objective, planned, planned_baseline)
+    raw, base = (getattr(parts, part) / model.baseline.parts.step_s for parts in (step.parts, model.baseline.parts))
+    seen = LearntPart(part=part, knobs=knobs, raw_frac=raw, measured_frac=base * side_ratio)
+    factors: dict[Part, float] = {part: seen.measured_frac / raw} if raw > 0 else {}
+    return LearntFrom(
+        change=change,
+        raw_forecast_ratio=model.ratio(step) * weight,
+        measured_ratio=None,
+        parts=(seen,),
+        laid_out_ratio=step.parts.times(factors).step_s / model.baseline.parts.step_s * weight,
     )
 
 

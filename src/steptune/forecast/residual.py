@@ -92,8 +92,8 @@ def noise_sd(noise: NoiseFloor | None) -> float:
 
 def learn(history: Sequence[LearntFrom], noise: float, prior_sd: float = PRIOR_MOVE_SD) -> Residuals:
     """Fit the residuals. Trials without moves or with a ratio that is not a positive number teach nothing."""
-    used = [trial for trial in history if trial.change.moves and _is_usable(trial)]
-    error_S = [math.log(trial.measured_ratio / trial.raw_forecast_ratio) for trial in used]
+    errors = [(trial, error) for trial in history if trial.change.moves and (error := _error(trial)) is not None]
+    used, error_S = [trial for trial, _ in errors], [error for _, error in errors]
     keys_S = [frozenset(move_keys(trial.change)) for trial in used]
     var = _move_variance(error_S, keys_S, prior_sd)
     kernel_SS = [
@@ -109,8 +109,12 @@ def learn(history: Sequence[LearntFrom], noise: float, prior_sd: float = PRIOR_M
     return Residuals(mean=mean, covariance=covariance, prior_var=var, trials=trials)
 
 
-def _is_usable(trial: LearntFrom) -> bool:
-    return all(math.isfinite(r) and r > 0 for r in (trial.measured_ratio, trial.raw_forecast_ratio))
+def _error(trial: LearntFrom) -> float | None:
+    """Return a trial's log error; None where a ratio is missing or no positive number."""
+    measured, raw = trial.measured_ratio, trial.raw_forecast_ratio
+    if measured is None or not all(math.isfinite(r) and r > 0 for r in (measured, raw)):
+        return None
+    return math.log(measured / raw)
 
 
 def _move_variance(error_S: list[float], keys_S: list[frozenset[MoveKey]], prior_sd: float) -> float:

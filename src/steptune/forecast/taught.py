@@ -8,7 +8,8 @@
 A part of a candidate is corrected by what knobs it shares with trials taught about *that* part, and only where the
 candidate's own work for the part differs from the baseline's. Which knobs may touch a part is read off the plans: those
 that choose the cost curves of other parts alone may not. Surprise: a trial without measured parts (an old journal, a
-framework that tells no phases) still teaches, about whole steps, as every trial did before.
+framework that tells no phases) still teaches, about whole steps, as every trial did before. A replayed half teaches
+its part alone: no step was measured, so nothing is said about the layout.
 """
 
 import math
@@ -114,9 +115,13 @@ def teach(history: Sequence[LearntFrom], noise: float) -> Taught:
     parts: dict[Part, Residuals] = {part: learn(_of_part(told, part), part_noise, PART_SD[part]) for part in PARTS}
     whole = learn([trial for trial in history if trial.laid_out_ratio is None], noise)
     learnt_layout = learn(layout, noise, LAYOUT_SD)
-    used = {*whole.trials, *learnt_layout.trials}
+    used = {*whole.trials, *learnt_layout.trials, *(half.change.signature for half in told if _is_half(half))}
     trials = tuple(trial.change.signature for trial in history if trial.change.signature in used)
     return Taught(parts=parts, layout=learnt_layout, whole=whole, trials=trials)
+
+
+def _is_half(taught: LearntFrom) -> bool:
+    return taught.measured_ratio is None
 
 
 def _of_part(history: Sequence[LearntFrom], part: Part) -> list[LearntFrom]:

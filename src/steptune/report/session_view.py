@@ -17,6 +17,7 @@ from steptune.core.event import (
     Diagnosed,
     Event,
     Forecasted,
+    HalfReplayed,
     Profiled,
     Proposed,
     Reserved,
@@ -52,6 +53,8 @@ class SessionView:
     diagnosed: Diagnosed | None
     proposed: Proposed | None
     forecasts: tuple[Forecasted, ...]
+    halves: tuple[HalfReplayed, ...]
+    """Sides replayed alone before a trial was chosen."""
     trial_starts: tuple[TrialStarted, ...]
     trial_ends: tuple[TrialEnded, ...]
     reserves: tuple[Reserved, ...]
@@ -124,6 +127,7 @@ def view_session(events: Sequence[Event]) -> SessionView:
         diagnosed=_last(_every(events, Diagnosed)),
         proposed=_last(_every(events, Proposed)),
         forecasts=_every(events, Forecasted),
+        halves=_every(events, HalfReplayed),
         trial_starts=_every(events, TrialStarted),
         trial_ends=_every(events, TrialEnded),
         reserves=_every(events, Reserved),

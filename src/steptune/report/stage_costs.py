@@ -39,6 +39,7 @@ def stage_costs(view: SessionView) -> tuple[StageCost, ...]:
     tested = [kept.get(each.signature) for each in view.reward_tests]
     stages = (
         _stage("profile of the baseline", [p for p in view.profiles if p.label == "baseline"]),
+        _stage("sides replayed before trials", view.halves),
         _stage("trials", [end.trial for end in view.trial_ends]),
         _stage("reward test", view.reward_tests, [each and each.reward_s for each in tested]),
         _stage("waterfall", view.waterfalls, [_kept_for(each, kept) for each in view.waterfalls]),

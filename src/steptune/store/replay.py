@@ -17,6 +17,7 @@ from steptune.core.event import (
     Diagnosed,
     Event,
     Forecasted,
+    HalfReplayed,
     Profiled,
     Proposed,
     Reserved,
@@ -57,6 +58,8 @@ class SessionState:
     """Trials that started and have no result: after a crash, the ones to run again."""
     screened: Mapping[int, Screened] = field(default_factory=dict[int, Screened])
     """The one-sided replay of each trial number that had one."""
+    halves: tuple[HalfReplayed, ...] = ()
+    """Replays of one side of changes that touch both, in order."""
     ended: tuple[TrialEnded, ...] = ()
     """Trials with a result, in the order they ended."""
     reserved: Reserved | None = None
@@ -113,6 +116,8 @@ def _misplaced(state: SessionState, event: Event) -> str | None:
     match event:
         case Forecasted(purpose="trial", trial_number=number) if number in _begun(state):
             return f"the forecast of trial {number} is written after the trial started"
+        case HalfReplayed(trial_number=number) if number in _begun(state):
+            return f"the half is replayed after trial {number} started"
         case Forecasted(purpose="waterfall", trial_number=number) if event.forecast.change.signature in _rows(state):
             return f"the forecast of row {number} is written after the waterfall that measured it"
         case TrialStarted() | Screened() | TrialEnded():
@@ -162,6 +167,8 @@ def _after(state: SessionState, event: Event) -> SessionState:
             return _after_forecast(state, event)
         case TrialStarted():
             return replace(state, running=(*state.running, event))
+        case HalfReplayed():
+            return replace(state, halves=(*state.halves, event))
         case Screened():
             return replace(state, screened={**state.screened, event.number: event})
         case Reserved():

@@ -225,11 +225,12 @@ class FakeFramework:
     def replay_side(self, job: JobSpec, wanted: SideReplay, out_dir: Path) -> SideTimes:
         """Make up the times of one side, which cost themselves and, without a worker, a start-up.
 
-        A candidate may fail as at a launch.
+        An arm may fail as at a launch.
         """
         self.spend("replay's start-up", 0.0 if self.has_worker else self.start_up_s)
         self.has_worker = False
-        self.refuse(wanted.candidate)
+        for settings in (wanted.incumbent, wanted.candidate):
+            self.refuse(settings)
         self.has_worker = self.keeps_worker
         begun_s, place = self.spent_s, (Role.ROLLOUT, Role.TRAINER).index(wanted.side)
         exact = [side_seconds(self.knob_table, s, self.pairs)[place] for s in (wanted.incumbent, wanted.candidate)]

@@ -22,6 +22,7 @@ from steptune.tune.baseline import NOTHING
 from steptune.tune.conclude import owes_reward
 from steptune.tune.context import Context
 from steptune.tune.far_gain import FEW_STEPS_PLAN, slow_end
+from steptune.tune.halves import replay_halves
 from steptune.tune.relabel import labelled, relabelled_text
 from steptune.tune.reserve import Reserve
 from steptune.tune.screen import Prices
@@ -56,6 +57,8 @@ def search(context: Context, space: Space, keep: Callable[[Space, SearchState], 
         can_test = left_s >= kept.whole_s + kept.least_trial_s
         space = grown(context, space, found)
         index = choose(context, space, found, owing=can_test)
+        if index is not None and replay_halves(context, space, index, found):
+            continue
         if index is None:
             which = "" if can_test else f" without a reward test, for which {kept.reward_s:.0f} s are not left"
             context.progress.say(f"search: nothing left to try is worth what finding out would cost{which}")

@@ -9,10 +9,11 @@ from typing import final
 
 from steptune.core.change import Change
 from steptune.core.decision import Outcome
-from steptune.core.event import LearntFrom, TrialEnded
+from steptune.core.event import HalfReplayed, LearntFrom, TrialEnded
 from steptune.core.knob import EFFECT_ORDER, Effect, Restart
+from steptune.core.phase import Role
 from steptune.forecast.curve import ForecastError
-from steptune.forecast.learn_trial import arm_phases, learnt_from
+from steptune.forecast.learn_trial import arm_phases, learnt_from, learnt_from_half
 from steptune.stats.noise import noise_band_frac
 from steptune.store.replay import SessionState
 from steptune.tune.blame import accusations, accused_when_confirmed, blame, moves_of
@@ -87,10 +88,31 @@ def search_state(state: SessionState, effects: Mapping[str, Effect]) -> SearchSt
         ),
         banned=blamed.banned,
         relabelled=frozenset(relabels),
-        suspicion=Suspicion.of(blamed.suspects),
+        suspicion=Suspicion.of((*blamed.suspects, died_alone(state))),
         incumbent=_best(adopted, band_frac(state)),
-        history=tuple(learnt for event in state.ended if (learnt := _learnt(state, event)) is not None),
+        history=(*_learnt_halves(state), *_learnt_trials(state)),
     )
+
+
+def died_alone(state: SessionState) -> tuple[Moves, ...]:
+    """Return the groups of moves that replays of halves died with, less those that others ran with.
+
+    One move alone is not accused: both arms of a replay share a process and its memory, so the last word is a launch's.
+    """
+    ran = {move for event in state.ended if event.trial.arms for move in moves_of(event.trial.change)}
+    ran |= {move for half in state.halves if half.times is not None for move in _moves_replayed(half)}
+    groups = (_moves_replayed(half) - ran for half in state.halves if half.times is None)
+    return tuple(group for group in groups if len(group) > 1)
+
+
+def _moves_replayed(half: HalfReplayed) -> Moves:
+    both = moves_of(half.change) | moves_of(half.beside)
+    return frozenset((knob, value) for knob, value in both if knob in half.side_knobs)
+
+
+def moves_of_side(change: Change, side: Role, sides: Mapping[str, Role]) -> Moves:
+    """Return the moves of the knobs of one side; ``sides`` is that of every knob."""
+    return frozenset((knob, value) for knob, value in moves_of(change) if sides[knob] is side)
 
 
 def band_frac(state: SessionState) -> float:
@@ -116,6 +138,31 @@ def _burden(event: TrialEnded) -> tuple[int, int, float]:
 def _ratio_value(event: TrialEnded) -> float:
     assert event.ratio_to_baseline is not None, "an adopted trial has a ratio"
     return event.ratio_to_baseline.value
+
+
+def _learnt_trials(state: SessionState) -> list[LearntFrom]:
+    return [learnt for event in state.ended if (learnt := _learnt(state, event)) is not None]
+
+
+def _learnt_halves(state: SessionState) -> list[LearntFrom]:
+    if not state.halves:
+        return []
+    assert state.started is not None, "a session is recorded before its replays"
+    assert state.baseline is not None, "a profile is measured before its halves"
+    return [
+        learnt_from_half(
+            profile=state.baseline,
+            planned_baseline=half.planned_baseline,
+            planned=half.planned,
+            change=half.change,
+            objective=state.started.job.objective,
+            side=half.side,
+            knobs=half.knobs,
+            side_ratio=half.ratio.value,
+        )
+        for half in state.halves
+        if half.ratio is not None
+    ]
 
 
 def _learnt(state: SessionState, event: TrialEnded) -> LearntFrom | None:

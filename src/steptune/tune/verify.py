@@ -14,6 +14,7 @@ from steptune.core.event import (
     Decided,
     Event,
     Forecasted,
+    HalfReplayed,
     RewardTested,
     Screened,
     SessionResumed,
@@ -24,6 +25,7 @@ from steptune.core.knob import KnobSpec
 from steptune.core.records import canonical_json, content_hash
 from steptune.core.verdict import Judgement, Verdict
 from steptune.core.work import objective_weight
+from steptune.decide.half import half_ratio
 from steptune.decide.screen import judge_screen
 from steptune.decide.trial import judge_trial
 from steptune.forecast.forecast import forecast_change
@@ -63,6 +65,8 @@ def verify_events(events: Sequence[Event], specs: Sequence[KnobSpec]) -> list[st
         match event:
             case Forecasted():
                 problems += _check_forecast(event, before, index)
+            case HalfReplayed():
+                problems += _check_half(event, before, index)
             case Screened():
                 problems += _check_screening(event, before, index)
             case TrialEnded():
@@ -106,9 +110,15 @@ def _check_forecast(event: Forecasted, before: Sequence[Event], index: int) -> l
     )
     if canonical_json(again) != canonical_json(event.forecast):
         return [f"line {index + 1}: the forecast cannot be recomputed from its inputs"]
-    known = {e.trial.change.signature for e in state.ended}
+    known = {e.trial.change.signature for e in state.ended} | {half.change.signature for half in state.halves}
     if any(learnt.change.signature not in known for learnt in event.history):
-        return [f"line {index + 1}: the forecast claims to have learnt from a trial that had not ended"]
+        return [f"line {index + 1}: the forecast claims to have learnt from what was not measured before it"]
+    return []
+
+
+def _check_half(event: HalfReplayed, before: Sequence[Event], index: int) -> list[str]:
+    if half_ratio(event.times, event.beside_ratio, side_spread(fold(before), event.side)) != event.ratio:
+        return [f"line {index + 1}: the ratio of the replayed {event.side} half does not follow from its times"]
     return []
 
 

@@ -226,7 +226,8 @@ def test_each_side_is_replayed_alone_by_a_helper_that_ends_with_its_context(
     session.close()
     assert not framework.is_ready_to_replay()
     with framework.helper():
-        for side, moved in ((Role.TRAINER, {"layout": "padded"}), (Role.ROLLOUT, {"compact_finished": False})):
+        moved = {"layout": "padded", "compact_finished": False}  # a change of both sides, half by half
+        for side in (Role.TRAINER, Role.ROLLOUT):
             assert side in framework.replayable_sides(JOB, {**settings, **moved})
             wanted = SideReplay(
                 side=side,
