@@ -95,7 +95,7 @@ def next_duel(context: Context, space: Space, index: int, found: SearchState) ->
     is_of_both = all(moves_of_side(change, side, _sides(context)) for side in REPLAYED_PART)
     if not is_of_both or replayable_side(context, change, incumbent) is not None:
         return None
-    left_s = min(_most_s(context, change, chosen, found), context.budget.wall_left_s())
+    left_s = min(_most_s(context, change, chosen, found), context.budget.stage_left_s())
     duels = [each for each in _duels(context, space, chosen, found) if each.seconds <= left_s]
     best = max(duels, key=lambda duel: (duel.gain / duel.seconds, -duel.taught, -duel.beside), default=None)
     return best if best is not None and best.gain >= LEAST_GAIN else None
@@ -207,7 +207,7 @@ def _replayed(context: Context, space: Space, duel: Duel, told: _Told) -> HalfRe
         looks=HALF_LOOKS,
         line=1.0,
         spread=spread,
-        max_s=max(0.0, context.budget.wall_left_s()),
+        max_s=max(0.0, context.budget.stage_left_s()),
     )
     clock = context.budget.clock
     started_s, times, problem = clock(), None, ""

@@ -57,15 +57,14 @@ def search(context: Context, space: Space, keep: Callable[[Space, SearchState], 
         can_test = left_s >= kept.whole_s + kept.least_trial_s
         space = grown(context, space, found)
         index = choose(context, space, found, owing=can_test)
-        if index is not None and replay_halves(context, space, index, found):
-            continue
         if index is None:
             which = "" if can_test else f" without a reward test, for which {kept.reward_s:.0f} s are not left"
             context.progress.say(f"search: nothing left to try is worth what finding out would cost{which}")
             return found
         change = labelled(space.proposal.changes[index], found.relabelled)
         with context.budget.keeping(max(kept.of(incumbent), kept.of(change))):
-            try_one(context, space, index, found)
+            if not replay_halves(context, space, index, found):
+                try_one(context, space, index, found)
 
 
 def choose(context: Context, space: Space, found: SearchState, *, owing: bool = True) -> int | None:
