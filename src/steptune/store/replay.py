@@ -167,8 +167,6 @@ def _after(state: SessionState, event: Event) -> SessionState:
             return _after_forecast(state, event)
         case TrialStarted():
             return replace(state, running=(*state.running, event))
-        case HalfReplayed():
-            return replace(state, halves=(*state.halves, event))
         case Screened():
             return replace(state, screened={**state.screened, event.number: event})
         case Reserved():
