@@ -167,8 +167,8 @@ def _after(state: SessionState, event: Event) -> SessionState:
             return _after_forecast(state, event)
         case TrialStarted():
             return replace(state, running=(*state.running, event))
-        case Screened():
-            return replace(state, screened={**state.screened, event.number: event})
+        case HalfReplayed() | Screened():
+            return _after_replay(state, event)
         case Reserved():
             return replace(state, reserved=event, start_up_s=event.start_up_s)
         case Decided():
@@ -191,6 +191,12 @@ def _after_forecast(state: SessionState, event: Forecasted) -> SessionState:
     if event.purpose == "waterfall":
         return replace(state, waterfall_forecasts={**state.waterfall_forecasts, event.trial_number: event})
     return replace(state, forecasts={**state.forecasts, event.trial_number: event})
+
+
+def _after_replay(state: SessionState, event: HalfReplayed | Screened) -> SessionState:
+    if isinstance(event, HalfReplayed):
+        return replace(state, halves=(*state.halves, event))
+    return replace(state, screened={**state.screened, event.number: event})
 
 
 def _after_measurement(
