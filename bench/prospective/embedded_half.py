@@ -37,8 +37,9 @@ from steptune.stats.noise import noise_floor
 from steptune.stats.ratio import block_means
 from steptune.trial.blocks import REHEARSAL_S
 
-TRAINER_BUDGET_S = 10.0
-"""Wall seconds of the probe's trainer curves. A session takes 27, for a space with every setting in it."""
+TRAINER_BUDGET_S = 27.0
+"""Wall seconds of the probe's trainer curves, as a session has them. With 10 nearly every point rested on one sample,
+and a second in which the machine was busy doubled six of them at once (second campaign, docs/LAB.md 2026-12-01)."""
 
 WARMUP_STEPS = 2
 """Steps after a launch that belong to no block."""

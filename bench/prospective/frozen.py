@@ -38,6 +38,7 @@ class JobList:
 LISTS: dict[int, JobList] = {
     1: JobList(seed=20261130, file=HERE / "jobs.json", results="prospective"),
     2: JobList(seed=20261201, file=HERE / "jobs2.json", results="prospective2"),
+    3: JobList(seed=20261202, file=HERE / "jobs3.json", results="prospective3"),
 }
 """Campaigns by number. Whatever was changed in the model after one had been looked at is judged by the next."""
 

@@ -22,9 +22,9 @@ from steptune.core.profile import CostCurve, CurvePoint
 from steptune.core.work import IDLE_THREADS, WorkItem
 
 SLEEP_SHARE = 0.5
-"""Weight (of logs) of what threads that sleep when idle took in a probe, against what spinning ones took. A probe is
-alone, and a sleeping thread wakes late on a core that idles too; in a run the other side keeps the core awake. Prior:
-of 0, 0.5 and 1 it missed the 126 embedded forecasts of the second campaign least (2026-12-01)."""
+"""Weight (of logs) of what threads that sleep when idle took in a probe, against what spinning ones took. In runs they
+took about half of what a probe, which is alone, had said; why is a guess (docs/LAB.md, 2026-12-01). Prior: of 0, 0.5
+and 1 it missed the 126 embedded forecasts of the second campaign least."""
 
 
 class ForecastError(StepTuneError, LookupError):
