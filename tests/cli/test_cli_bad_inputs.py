@@ -205,7 +205,7 @@ def test_train_needs_at_least_one_step(steps: str, job_file: Job, capsys: pytest
 def test_an_interrupted_session_says_how_to_go_on(
     job_file: Job, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(*_: object) -> None:
+    def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("steptune.tune.session.profile_baseline", interrupt)
