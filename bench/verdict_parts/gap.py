@@ -8,11 +8,11 @@ import math
 import random
 
 from steptune.core.job import GuardSpec, LimitsSpec
-from steptune.core.profile import GapStats
 from steptune.core.trial import Observation
 from steptune.core.verdict import Judgement
 from steptune.guard.gap_growth import check_gap_growth
 from steptune.guard.mismatch import check_mismatch
+from steptune.testing.fake_step import fake_gap
 from steptune.trial.blocks import WARMUP_STEPS
 from steptune.tune.gather import TRIAL_PLAN
 from verdict_parts.machine import STEP
@@ -46,7 +46,10 @@ def is_caught(trace: list[list[float]], *, spread: float, growth: float, seed: s
 def _trial(trace: list[list[float]], rng: random.Random, spread: float, growth: float) -> list[Observation]:
     numbers = range(WARMUP_STEPS, WARMUP_STEPS + TRIAL_PLAN.max_pairs * TRIAL_PLAN.kept_steps)
     k3s = _k3s(trace, rng, spread, growth, numbers)
-    return [STEP.model_copy(update={"step": i, "mismatch": _gap(k3)}) for i, k3 in zip(numbers, k3s, strict=True)]
+    return [
+        STEP.model_copy(update={"step": i, "mismatch": fake_gap(k3, num_tokens=1000)})
+        for i, k3 in zip(numbers, k3s, strict=True)
+    ]
 
 
 def _k3s(trace: list[list[float]], rng: random.Random, spread: float, growth: float, numbers: range) -> list[float]:
@@ -54,16 +57,3 @@ def _k3s(trace: list[list[float]], rng: random.Random, spread: float, growth: fl
     start = rng.randrange(len(piece) - len(numbers) + 1)
     noise = piece[start : start + len(numbers)]
     return [LEVEL * (1 + growth) ** (i / 8) * math.exp(spread * r) for i, r in zip(numbers, noise, strict=True)]
-
-
-def _gap(k3: float) -> GapStats:
-    spread = math.sqrt(2 * k3)
-    return GapStats(
-        k1=0.0,
-        k3=k3,
-        mean_abs=spread,
-        max_abs=4 * spread,
-        mult_prob_error=math.exp(spread),
-        ess_frac=1 / (1 + spread**2),
-        num_tokens=1000,
-    )

@@ -9,7 +9,6 @@ measured under ``{"rollout_threads": 1}`` prices any item whose settings say one
 else they say. No curve, no price: the work is refused, never guessed.
 """
 
-import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -69,8 +68,8 @@ class CostBook:
             return price
         spinning = {knob: value for knob, value in item.when.items() if knob != IDLE_THREADS}
         spun = price_at(find_curve(self.curves, item.curve, spinning), item.x)
-        logs = (SLEEP_SHARE * math.log(price.seconds), (1 - SLEEP_SHARE) * math.log(spun.seconds))
-        return Price(seconds=math.exp(math.fsum(logs)), reach=max(price.reach, spun.reach))
+        seconds = price.seconds**SLEEP_SHARE * spun.seconds ** (1 - SLEEP_SHARE)
+        return Price(seconds=seconds, reach=max(price.reach, spun.reach))
 
 
 def find_curve(curves: Sequence[CostCurve], name: str, when: Mapping[str, KnobValue]) -> CostCurve:

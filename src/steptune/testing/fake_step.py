@@ -51,8 +51,8 @@ def fake_observation(step: int, rollout_s: float, train_s: float, is_off: bool) 
     )
 
 
-def fake_gap(k3: float) -> GapStats:
-    """Return a gap of that k3 over 40 tokens."""
+def fake_gap(k3: float, *, num_tokens: int = 40) -> GapStats:
+    """Return a gap of that k3."""
     spread = math.sqrt(2 * k3)
     return GapStats(
         k1=0.0,
@@ -61,5 +61,5 @@ def fake_gap(k3: float) -> GapStats:
         max_abs=4 * spread,
         mult_prob_error=math.exp(spread),
         ess_frac=1 / (1 + spread**2),
-        num_tokens=40,
+        num_tokens=num_tokens,
     )

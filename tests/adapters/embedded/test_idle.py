@@ -85,6 +85,11 @@ def test_several_threads_of_a_crowded_run_have_a_price_between_asleep_and_spinni
     assert prices == pytest.approx([1.0, 1.5, 3.0])  # the root of 1.0 x 2.25: a probe's threads wake late
 
 
+def test_a_price_of_nothing_asleep_is_nothing() -> None:
+    free = curve({**SETTINGS, "idle_threads": "sleeping"}, 0.0)
+    assert CostBook(curves=(curve(SETTINGS, 1.0), free)).price(put_to_sleep((ITEM,))[0]).seconds == 0.0
+
+
 def test_a_profile_without_prices_asleep_has_the_others() -> None:
     assert CostBook(curves=(curve(SETTINGS, 1.0),)).price(put_to_sleep((ITEM,))[0]).seconds == 1.0
 

@@ -13,6 +13,7 @@ from steptune.core.work import IDLE_THREADS, SLEEPING, WorkItem
 from steptune.engine.knobs import EngineKnobs
 
 THREADS = ("rollout_threads", "train_threads")
+"""Knobs that say how many threads a side has."""
 
 WAIT_POLICY, SPIN_COUNT = "OMP_WAIT_POLICY", "GOMP_SPINCOUNT"
 """What libgomp reads, once, when torch loads."""
